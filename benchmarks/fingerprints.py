@@ -422,11 +422,7 @@ def exact_vertical_fits() -> Fits:
             base = {**EXACT, "fit_intercept": parties == 2}
             head = f"vertical {kind}, no noise, {parties} parties"
             yield f"{head}, lbfgs", partial(together, make, labels, parties, **base)
-        memory = {"memory": 3, "precondition": False}
-        yield f"vertical {kind}, lbfgs options", partial(together, make, labels, **EXACT, solver_options=memory)
         yield f"vertical {kind}, csr", partial(together, make, labels, table=FORMS["csr"](WIDE), **EXACT)
-    yield "vertical svc, sigmoid", partial(together, V_SVC, Y, **EXACT, loss="sigmoid")
-    yield "vertical ridge, huber", partial(together, V_RIDGE, NUMBERS, **EXACT, loss="huber")
 
 
 def vertical_ball_fits() -> Fits:

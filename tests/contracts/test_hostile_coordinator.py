@@ -230,7 +230,7 @@ def test_two_coordinators_do_not_mix():
     one.ask(PREPARE)
     one.ask(RoundsStart(0.5))
     other.ask(Prepare(2.0, 0))
-    other.ask(LbfgsStart(5, 1))
+    other.ask(LbfgsStart(5))
     assert len(one.ask(RoundsStep(np.zeros(200), 1)).scores) == 200
     assert "came without its start" in one.ask(LbfgsMove(0.0)).reason
     assert isinstance(other.ask(LbfgsMove(0.0)), Done)
@@ -249,7 +249,7 @@ EACH = {
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05, "m"),
     "frank-wolfe": ball(200),
     "secure": Invite(JOINT.text()),
-    "exact": LbfgsStart(5, 1),
+    "exact": LbfgsStart(5),
     "score": Score("m"),
     "columns": ShowColumn(0),
     "foreign-weights": KeepWeights("other", [0.0], [1.0]),

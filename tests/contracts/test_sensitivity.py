@@ -133,7 +133,6 @@ class Term:
         return f"{self.kernel}, {getattr(self.loss, 'name', self.loss)}"
 
 
-# Huber and absolute are trained without noise only
 LOSSES = [Squared(), Logistic(), OneNewtonStep(), Hinge(), SmoothedHinge(0.5)]
 FEWER = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]
 CLASSES = [2, 3, 7, 21]

@@ -59,7 +59,7 @@ TRAINING = [
     AlignTo(announce(SOME)),
     Prepare(1.0, 0),
     Prepare(1e20, 1),
-    LbfgsStart(3, 0),
+    LbfgsStart(3),
     LbfgsGradient(0.0, ONE, []),
     LbfgsDirection([1.0]),
     LbfgsMove(1.0),

@@ -151,16 +151,6 @@ def test_without_noise_the_joint_model_sees_what_the_local_one_cannot(folder: Fo
     assert "converge" not in result.stderr
 
 
-@pytest.mark.parametrize(("model", "loss"), [("svm", "sigmoid"), ("ridge", "huber")])
-def test_losses_of_a_training_without_noise(folder: Folder, model: str, loss: str) -> None:
-    target = {"target": "age", "party": ["clinic=smokes", "bank"]} if model == "ridge" else {}
-    more = {"threshold": 2} if loss == "huber" else {}
-    passes(*folder.one(model=model, loss=loss, epsilon="inf", delta=None, out=folder.out, **target, **more))
-    receipt = json.loads((folder.out / "guarantee.json").read_text())
-    wanted = {"sigmoid": "sigmoid", "huber": "Huber (threshold 2)"}[loss]
-    assert receipt["parameters"]["loss"] == wanted
-
-
 @pytest.mark.parametrize("mechanism", list(MECHANISMS))
 def test_every_mechanism_runs(folder: Folder, mechanism: str) -> None:
     joint = {"engine": "in-process"} if mechanism == "secure" else {}
@@ -368,10 +358,6 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"max_iter": 3}, r"--max-iter is for a training without noise"),
         ({"tol": 1e-3}, r"--tol is for a training without noise"),
         ({"epsilon": "inf", "mechanism": "local-models"}, r"--mechanism is for a private training"),
-        ({"epsilon": "inf", "loss": "sigmoid"}, r"--loss is for --model svm and ridge, not for logistic"),
-        ({"epsilon": "inf", "threshold": 1}, r"--threshold is for --loss huber"),
-        ({"model": "svm", "loss": "sigmoid"}, r"loss='sigmoid' is for a training without noise \(epsilon=inf\)"),
-        ({"model": "svm", "epsilon": "inf", "loss": "huber"}, r"loss must be one of 'hinge', 'sigmoid'; got 'huber'"),
         ({"epsilon": "inf", "max_iter": 0}, r"--max-iter must be a whole number >= 1; got 0"),
         ({"random_state": -1}, r"--random-state must be None, a whole number in \[0, 2\*\*63\)"),
         ({"model": "ridge"}, r"--model ridge predicts a number, and needs its public bounds"),

@@ -20,7 +20,6 @@ from scipy.special import expit
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import (
     Hinge,
-    Huber,
     Logistic,
     Loss,
     SmoothedHinge,
@@ -42,8 +41,6 @@ LOSSES = {
     "tilted 0": TiltedLogistic(0.0),
     "tilted .58": TiltedLogistic(0.58),
     "tilted 10": TiltedLogistic(10.0),
-    "Huber 1": Huber(),
-    "Huber 9": Huber(9.0),
 }
 each_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=name) for name, loss in LOSSES.items()])
 classifiers = pytest.mark.parametrize(
@@ -58,8 +55,6 @@ def kinks(loss, y):
     """Predictions where the derivative jumps or bends."""
     if isinstance(loss, Hinge):
         return [y]
-    if isinstance(loss, Huber):
-        return [y - loss.threshold, y + loss.threshold]
     return [y, y * (1.0 - loss.smoothing)] if isinstance(loss, SmoothedHinge) else []
 
 
@@ -157,8 +152,6 @@ def test_values_at_known_points():
     assert Squared().value(y, m) == pytest.approx([0.5, 0.5, 2.0, 1.125])
     assert Hinge().value(y, m) == pytest.approx([1.0, 1.0, 0.0, 1.5])
     assert Hinge().derivative(y, m) == pytest.approx([-1.0, 1.0, 0.0, 1.0])
-    assert Huber(2.0).value(y, m) == pytest.approx([0.5, 0.5, 2.0, 1.125])
-    assert Huber(0.5).value(y, m) == pytest.approx([0.375, 0.375, 0.875, 0.625])
     assert Logistic().value(y, m) == pytest.approx(
         [math.log(2), math.log(2), math.log1p(math.exp(-3)), 0.9740769841801067]
     )
@@ -184,20 +177,6 @@ def test_the_tilted_loss_without_a_tilt_is_the_logistic_loss():
         assert np.array_equal(getattr(TiltedLogistic(0.0), name)(y, m), getattr(Logistic(), name)(y, m))
     for a in (-0.5, 0.0, 0.3, 1.0):
         assert dual_step(TiltedLogistic(0.0), a, 1.0, 2.0, 0.7) == dual_step(Logistic(), a, 1.0, 2.0, 0.7)
-
-
-@given(number=NUMBERS, m=st.floats(-1e6, 1e6))
-def test_huber_lies_between_squared_and_absolute(number, m):
-    assert scalar(Huber(1e7).value(number, m)) == pytest.approx(scalar(Squared().value(number, m)), rel=1e-12)
-    gap = abs(number - m) - scalar(Huber(1e-6).value(number, m)) / 1e-6
-    assert -1e-9 * abs(number - m) <= gap <= 0.5e-6 * (1 + 1e-9) + 1e-9 * abs(number - m)
-
-
-def test_far_labels_pull_with_a_bounded_force():
-    loss = Huber(2.0)
-    y, m = np.array([1e300, -1e300, 0.0]), np.zeros(3)
-    assert np.all(np.isfinite(loss.value(y, m)))
-    assert np.array_equal(loss.derivative(y, m), loss.lipschitz * np.array([-1.0, 1.0, 0.0]))
 
 
 @given(sign=SIGNS, m=st.floats(-1e6, 1e6), smoothing=st.floats(1e-6, 10.0))
@@ -524,19 +503,13 @@ def test_names_tell_losses_apart():
     assert len({loss.name for loss in LOSSES.values()}) == len(LOSSES)
     assert Squared().is_classification is False
     numeric = {name for name, loss in LOSSES.items() if not loss.is_classification}
-    assert numeric == {"squared", "Huber 1", "Huber 9"}
+    assert numeric == {"squared"}
 
 
 @pytest.mark.parametrize("smoothing", [0.0, -0.5, math.nan, math.inf, None, "1", True])
 def test_bad_smoothing_is_refused_by_its_bound(smoothing):
     with pytest.raises(ParameterError, match="smoothing"):
         _ = SmoothedHinge(smoothing).smoothness
-
-
-@pytest.mark.parametrize("threshold", [0.0, -0.5, math.nan, math.inf, None, "1", True])
-def test_bad_threshold_is_refused_by_its_bound(threshold):
-    with pytest.raises(ParameterError, match="threshold"):
-        _ = Huber(threshold).lipschitz
 
 
 @pytest.mark.parametrize("tilt", [-1e-9, math.nan, math.inf, None, "1", True])

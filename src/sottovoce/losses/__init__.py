@@ -2,7 +2,6 @@
 
 from sottovoce.losses.base import Loss, SmoothLoss, dual_step, slope
 from sottovoce.losses.hinge import Hinge
-from sottovoce.losses.huber import Huber
 from sottovoce.losses.logistic import Logistic
 from sottovoce.losses.multinomial import Multinomial
 from sottovoce.losses.sigmoid_loss import SigmoidLoss
@@ -11,6 +10,6 @@ from sottovoce.losses.squared import Squared
 from sottovoce.losses.tilted import TiltedLogistic
 
 __all__ = [
-    "Hinge", "Huber", "Logistic", "Loss", "Multinomial", "SigmoidLoss", "SmoothLoss", "SmoothedHinge",
+    "Hinge", "Logistic", "Loss", "Multinomial", "SigmoidLoss", "SmoothLoss", "SmoothedHinge",
     "Squared", "TiltedLogistic", "dual_step", "slope",
 ]  # fmt: skip

@@ -7,7 +7,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Huber, Logistic, SigmoidLoss, SmoothedHinge, Squared
+from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
 from sottovoce.papers.admm import Penalty
 from sottovoce.papers.admm.sharing import Block, ScoreProblem
 
@@ -130,7 +130,6 @@ CONVEX = {
     "hinge": Hinge(),
     "smoothed hinge .5": SmoothedHinge(0.5),
     "smoothed hinge 2": SmoothedHinge(2.0),
-    "huber": Huber(0.5),
 }
 LOSSES = CONVEX | {"sigmoid": SigmoidLoss()}
 

@@ -15,7 +15,7 @@ from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.sgd import SGDPlan
 from sottovoce.estimators._solvers import make_plan
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Huber, Logistic, Squared
+from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from support.solvers import EVERY, by_name
 
@@ -59,7 +59,7 @@ def test_a_plan_shows_its_facts(solver, epsilon):
 
 # another value of each fact and option; or one that is equal, and yet not the same: a receipt shows it as written
 OTHER_FACTS = {
-    "loss": [Squared(), Huber(1.0), Huber(2.0), type("Logistic", (Logistic,), {})()], "n_samples": [1001],
+    "loss": [Squared(), SmoothedHinge(1.0), type("Logistic", (Logistic,), {})()], "n_samples": [1001],
     "n_features": [6], "n_models": [1], "alpha": [2e-3], "constant": [0.0, -0.0, 1.0, 1], "epsilon": [2.0, 2, 1],
     "delta": [1e-7], "adjacency": [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE], "label_bound": [2.0, 2],
     "weight_bound": [2.0, 2], "max_rows_per_group": [1, 2], "releases_norm": [True],

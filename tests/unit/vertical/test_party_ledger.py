@@ -107,7 +107,7 @@ def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
     assert budget.charge(NothingReleased()) == ""
     assert ledger.history("open") == []
     party = Party(X, name="clinic", ledger=ledger, dataset="open")
-    assert "none covers 'exact', and it does not answer LbfgsStart" in request(party, LbfgsStart(5, 1)).reason
+    assert "none covers 'exact', and it does not answer LbfgsStart" in request(party, LbfgsStart(5)).reason
 
 
 def test_affording_charges_nothing(ledger):

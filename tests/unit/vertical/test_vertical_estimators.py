@@ -124,11 +124,8 @@ def coefficients(model):
         ({"label_holder": "bank"}, "label_holder must be one of 'party1', 'party2', 'party3'; got 'bank'"),
         ({"alpha": 0.0}, "alpha must be a finite number >= 1e-50 .*; got 0.0. Or give 'auto'"),
         ({"alpha": math.nan}, "alpha must be .* got nan"),
-        ({"solver_options": {"memory": 5}}, "solver_options are for a training without noise"),
         ({"random_state": "seed"}, "random_state must be None, a whole number in .* got 'seed'"),
         ({"random_state": -1}, "random_state must be None, a whole number in .* got -1"),
-        ({"epsilon": math.inf, "solver_options": {"steps": 1}}, "solver_options has no entry 'steps'"),
-        ({"epsilon": math.inf, "solver_options": {"memory": 0}}, r"\['memory'\] must be a whole number >= 1; got 0"),
         ({"epsilon": math.inf, "max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
         ({"epsilon": math.inf, "tol": math.nan}, "tol must be a finite number > 0; got nan"),
     ],
@@ -391,7 +388,7 @@ def test_a_party_that_fails_half_way():
     ("make", "name"),
     [
         *((make, name) for make in (logistic, svc, ridge) for name in ("max_iter", "tol")),
-        (svc, "smoothing"), (ridge, "threshold"),
+        (svc, "smoothing"),
         *((make, name) for make in (
             lambda **more: VerticalLasso(**PRIVATE, label_bounds=(-4.0, 4.0), radius=2.0, aggregation="secure", **more),
             lambda **more: VerticalLasso(label_bounds=(-4.0, 4.0), radius=2.0, epsilon=math.inf, **more),

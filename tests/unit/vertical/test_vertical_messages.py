@@ -277,7 +277,7 @@ def test_codes_never_change():
         "Prepare": (12, 2), "Done": (4, 0), "Refused": (5, 1),
         "Keep": (6, 1), "Score": (7, 1), "Scores": (8, 1),
         "Close": (11, 0),
-        "LbfgsStart": (30, 2), "LbfgsGradient": (31, 3), "LbfgsProducts": (32, 1), "LbfgsDirection": (33, 1),
+        "LbfgsStart": (30, 1), "LbfgsGradient": (31, 3), "LbfgsProducts": (32, 1), "LbfgsDirection": (33, 1),
         "LbfgsScores": (34, 4), "LbfgsMove": (35, 1),
         "TrainOnLabels": (106, 7), "Trained": (41, 1),
         "TrainOnBall": (60, 9), "Chosen": (61, 2), "BallChoice": (64, 2), "BallVertex": (68, 2),

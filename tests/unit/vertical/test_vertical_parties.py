@@ -114,7 +114,7 @@ def test_a_round_is_one_number_a_record_each_way_and_some_products():
     blocks, y = table(0, n=80, widths=(2, 3, 4))
     parties = joined(blocks)
     parties.exchange(PREPARE, Done)
-    history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, precondition=False, max_iter=5, tol=0.0)
+    history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=5, tol=0.0)
     for k, up in enumerate(np.diff(history.uplink_bytes), start=1):  # k pairs of steps and differences
         assert up == 3 * (14 + 8 + 8 * 80 + 3 * 8) + 3 * (14 + 8 + 8 * 5 * k)
     for k, down in enumerate(np.diff(history.downlink_bytes), start=1):
@@ -141,7 +141,7 @@ def test_a_refusal_is_counted_and_so_is_what_came_with_it():
     blocks, _ = table(0)
     parties = InProcessParties([Party(blocks[0], name="p0", budget=(1.0, 1e-6)), Party(blocks[1], name="p1")])
     with recorded(parties) as crossings, pytest.raises(PartyError, match="'p0' refused LbfgsStart: its budget"):
-        parties.exchange(LbfgsStart(5, 1), Done)
+        parties.exchange(LbfgsStart(5), Done)
     assert [type(crossing.message) for crossing in crossings if crossing.uplink] == [Refused, Done]
     assert parties.uplink_bytes == sum(crossing.n_bytes for crossing in crossings if crossing.uplink)
 
@@ -226,7 +226,7 @@ def test_vectors_of_the_wrong_length_are_refused(length):
     party = Party(blocks[0], name="p")
     request(party, PREPARE)
     wrong = np.zeros(length)
-    request(party, LbfgsStart(5, 1))
+    request(party, LbfgsStart(5))
     assert (
         request(party, LbfgsGradient(0.0, wrong, [1.0])).reason
         == f"LbfgsGradient.slopes has {length} numbers for 50 rows"
@@ -269,7 +269,7 @@ def test_a_long_name_is_refused_in_few_words():
 
 
 @pytest.mark.parametrize("budget", [(0.0, 0.0), (1.0, 1e-6), (1e6, 0.5)])
-@pytest.mark.parametrize("message", [LbfgsStart(5, 1), BallVertex(np.ones(3), 0.0)])
+@pytest.mark.parametrize("message", [LbfgsStart(5), BallVertex(np.ones(3), 0.0)])
 def test_a_budget_refuses_what_has_no_noise(message, budget):
     for answers in (None, {"noisy-rounds"}):
         party = Party(np.ones((3, 2)), name="p", budget=budget, answers=answers, protocols=[ROUNDS])
@@ -289,7 +289,7 @@ def test_a_budget_refuses_scores():
     assert request(free, Score("m")).scores == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize("message", [LbfgsStart(5, 1), BallVertex(np.ones(3), 0.0)])
+@pytest.mark.parametrize("message", [LbfgsStart(5), BallVertex(np.ones(3), 0.0)])
 def test_without_a_budget_it_is_recorded(message):
     party = Party(np.ones((3, 2)), name="p")
     request(party, PREPARE)
@@ -363,7 +363,7 @@ def test_an_unforeseen_error_quotes_no_data(method, message, monkeypatch, caplog
     party = Party(np.full((3, 2), SENTINEL), name="p")
     party.adopt("kept", Part(np.ones(2), 0.0))
     request(party, PREPARE)
-    request(party, LbfgsStart(5, 1))
+    request(party, LbfgsStart(5))
     monkeypatch.setattr(Columns, method, quotes)
     raw = request(party, message).encode()
     assert decode(raw).reason == "it failed there; the party's own log says more"
@@ -416,8 +416,7 @@ SUMS = {
 
 @pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 @pytest.mark.parametrize("intercept", [0, 1])
-@pytest.mark.parametrize("kind", ["lbfgs", "plain lbfgs"])
-def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
+def test_no_column_and_no_coefficient_crosses(intercept, sparse):
     """Random data, two or more columns at each party, which are neither columns of scores nor of each other."""
     n, widths = 40, (2, 3, 60)
     blocks, y = table(11, n=n, widths=widths)
@@ -433,7 +432,7 @@ def test_no_column_and_no_coefficient_crosses(kind, intercept, sparse):
     with recorded(parties) as crossings:
         parties.exchange({name: Prepare(0.7, intercept * (name == "p0")) for name in parties.names}, Done)
         problem = ScoreProblem(Logistic(), y)
-        lbfgs(parties, problem, l2=0.7, precondition=kind == "lbfgs", max_iter=8, tol=0.0, after=remember)
+        lbfgs(parties, problem, l2=0.7, max_iter=8, tol=0.0, after=remember)
         parties.exchange(Keep("m"), Done)
     uplink = [crossing for crossing in crossings if crossing.uplink]
     assert {type(c.message).__name__ for c in uplink} == {"Done", "LbfgsProducts", "LbfgsScores"}

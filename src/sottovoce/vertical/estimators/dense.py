@@ -6,14 +6,12 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
-from scipy.special import expit
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Huber, SigmoidLoss, SmoothedHinge, SmoothLoss, Squared
+from sottovoce.losses import SmoothedHinge, Squared
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.choices import (
@@ -31,8 +29,6 @@ from sottovoce.vertical.protocols.exact.plan import ExactPlan
 from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 _AUTO: Final = "auto"
-_MARGIN_LOSSES: Final = ("hinge", "sigmoid")
-_RESIDUAL_LOSSES: Final = ("squared", "huber")
 
 
 def _mechanism_text() -> str:
@@ -73,11 +69,6 @@ class _PenalisedEstimator(VerticalEstimator):
         default="auto",
         text="""Strength of the penalty. ``"auto"`` is 1 / n_samples, scikit-learn's C = 1.""",
     )
-    solver_options: Mapping[str, Any] | None = parameter(
-        "dict or None",
-        default=None,
-        text="Without noise: ``memory`` and ``precondition`` of L-BFGS.",
-    )
     tol: float = parameter(
         "float, > 0",
         default=1e-6,
@@ -102,10 +93,7 @@ class _PenalisedEstimator(VerticalEstimator):
             if form is not None:
                 raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
             given_options("mechanism_options", self.mechanism_options)
-            options = known_options("solver_options", self.solver_options, ExactPlan.options)
-            return ExactPlan(**facts, max_iter=self.max_iter, tol=self.tol, **options)
-        if given_options("solver_options", self.solver_options):
-            raise ParameterError("solver_options are for a training without noise (epsilon=inf).")
+            return ExactPlan(**facts, max_iter=self.max_iter, tol=self.tol)
         mechanism, why = self._chosen(facts["facts"], facts["epsilon"], facts["delta"])
         kind = plan_class(self.mechanism) or MECHANISMS[mechanism]
         place = f" for mechanism={(_AUTO if self.mechanism == _AUTO else mechanism)!r}"
@@ -182,10 +170,6 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     its corner rounded over a width of ``smoothing``. With ``mechanism="local-models"`` the other parties fit the labels
     by least squares, whose scores are on the same scale as margins.
 
-    ``loss="sigmoid"`` has 1 / (1 + exp(y s)) for the score s instead, a smooth count of errors: a record that is far on
-    the wrong side weighs no more than one that is just wrong, so that wrong labels and outliers cannot pull the model.
-    It is not convex: what is found is a stationary point, the same in every run, from coefficients 0.
-
     Examples
     --------
     >>> import numpy as np
@@ -198,27 +182,16 @@ class VerticalLinearSVC(_PenalisedEstimator, VerticalClassifier):
     True
     """
 
-    loss: str = parameter(
-        "{" + ", ".join(f'"{name}"' for name in _MARGIN_LOSSES) + "}",
-        default="hinge",
-        text="""``"sigmoid"`` is for a training without noise.""",
-    )
     smoothing: float = parameter(
         "float, > 0",
         default=0.5,
         text="""Width of the hinge's rounded corner. ``mechanism="secure"`` trains one of at least 1.""",
     )
 
-    def _make_loss(self) -> SmoothLoss:
-        smoothing = number("smoothing", self.smoothing, above=0.0)
-        if choice("loss", self.loss, _MARGIN_LOSSES) == "sigmoid":
-            _refuse_private(self.loss, self.epsilon, "hinge")
-            return SigmoidLoss()
-        return SmoothedHinge(smoothing)
+    def _make_loss(self) -> SmoothedHinge:
+        return SmoothedHinge(number("smoothing", self.smoothing, above=0.0))
 
     def _margin_loss(self, margins: Vector) -> dict[str, float]:
-        if self.loss == "sigmoid":
-            return {"sigmoid loss": float(expit(-margins).mean())}
         return {"hinge loss": float(np.maximum(0.0, 1.0 - margins).mean())}
 
 
@@ -227,10 +200,6 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     r"""Ridge regression over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1{2n} \sum_i (y_i - \sum_m x_{i,m}^\top w_m - b)^2 + \frac\alpha2 |w|^2`.
-
-    ``loss="huber"`` has a straight line in place of the square for residuals of more than ``threshold`` (the model of
-    scikit-learn's ``HuberRegressor``, with a scale that is given and not fitted): labels that are far off then pull
-    with a bounded force.
 
     Examples
     --------
@@ -243,34 +212,5 @@ class VerticalRidge(_PenalisedEstimator, VerticalRegressor):
     True
     """
 
-    loss: str = parameter(
-        "{" + ", ".join(f'"{name}"' for name in _RESIDUAL_LOSSES) + "}",
-        default="squared",
-        text="""``"huber"`` is for a training without noise.""",
-    )
-    threshold: float = parameter(
-        "float, > 0",
-        default=1.0,
-        text="Of the Huber loss: the residual, in units of the labels, beyond which it is a straight line.",
-    )
-
-    def _make_loss(self) -> SmoothLoss:
-        threshold = number("threshold", self.threshold, above=0.0)
-        if choice("loss", self.loss, _RESIDUAL_LOSSES) == "squared":
-            return Squared()
-        _refuse_private(self.loss, self.epsilon, "squared")
-        return Huber(threshold)
-
-    def _measures(self, y: NDArray[Any], scores: Vector) -> dict[str, float]:
-        measures = super()._measures(y, scores)
-        if self.loss == "squared":
-            return measures
-        return {"mean absolute error": float(np.mean(np.abs(np.asarray(y, dtype=np.float64) - scores))), **measures}
-
-
-def _refuse_private(loss: str, epsilon: float | None, instead: str) -> None:
-    if epsilon is not None and math.isfinite(epsilon):
-        raise ParameterError(
-            f"loss={loss!r} is for a training without noise (epsilon=inf); the private mechanisms have no proof for "
-            f"it. Use loss={instead!r}."
-        )
+    def _make_loss(self) -> Squared:
+        return Squared()

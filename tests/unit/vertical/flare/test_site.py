@@ -158,7 +158,7 @@ def test_a_model_that_was_made_without_noise_beside_a_budget_is_never_scored(tmp
     ledger = make_ledger(tmp_path, epsilon=0.01)
     people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
     site = read(tmp_path, DATA + SCORING + BUDGET + '[allow]\nanswers = ["local-models", "score"]\n')
-    assert {type(reply) for reply in train(site, Prepare(1e20, 0), LbfgsStart(5, 1), Keep("row 7"))} == {Refused}
+    assert {type(reply) for reply in train(site, Prepare(1e20, 0), LbfgsStart(5), Keep("row 7"))} == {Refused}
     site.keep("row 7", Part(np.array([1.0, 0.0]), 0.0, exact=True))
     assert ledger.history("people") == []
     labels = TrainOnLabels(np.resize([1.0, -1.0], 40), "squared", 0.1, 0.0, 0.1, 1e-4, "private")
@@ -171,7 +171,7 @@ def test_a_model_that_was_made_without_noise_beside_a_budget_is_never_scored(tmp
 
 def test_a_run_leaves_so_many_models_and_no_more(tmp_path):
     site = read(tmp_path, DATA + '[allow]\nanswers = ["exact"]\n')
-    opening = Prepare(1.0, 0), LbfgsStart(5, 1)
+    opening = Prepare(1.0, 0), LbfgsStart(5)
     keeps = [Keep(f"m{number}") for number in range(MOST_MODELS + 1)]
     *_, before, last, again = train(site, *opening, *keeps, keeps[0])
     assert isinstance(before, Done) and isinstance(again, Done)

@@ -12,10 +12,6 @@ costs no message: the coordinator knows z, the change of z and the penalty along
 
 Per round each party sends one number a record and some products, and receives one number a record.
 
-A smooth loss that is not convex (`sottovoce.losses.SigmoidLoss`) is taken too. Its first metric has \|l''\| in place of
-l'', pairs along which it bends down are left out of the loops, and so the direction descends; the line search then only
-accepts a step that lowers the objective enough (Armijo). What is reached is a stationary point, from coefficients 0.
-
 References
 ----------
 .. [1] Chen, Wang, Zhou (2014). Large-scale L-BFGS using MapReduce. NIPS 27.
@@ -28,7 +24,7 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.losses import Loss, SmoothLoss
+from sottovoce.losses import SmoothLoss
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import History, total
 from sottovoce.vertical.protocols.exact.messages import (
@@ -42,10 +38,10 @@ from sottovoce.vertical.protocols.exact.messages import (
 from sottovoce.vertical.protocols.exact.worker import Subproblem
 from sottovoce.vertical.wire import Done
 
+MEMORY: Final = 30  # pairs kept
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-4  # of the largest: where hardly a record is uncertain
 _ROUNDING: Final = 1e-14
-_ARMIJO: Final = 1e-4  # of the fall that the slope promises
 _DRIFT: Final = 0.5  # relative change of the second derivatives after which the preconditioner is made again
 
 
@@ -75,28 +71,23 @@ class Alone:
 class ScoreProblem:
     """The coordinator's part: loss and labels of all records.
 
-    ``loss``: smooth.
+    ``loss``: convex and smooth.
     ``y``: of shape (n,).
     """
 
-    def __init__(self, loss: Loss | SmoothLoss, y: Vector) -> None:
+    def __init__(self, loss: SmoothLoss, y: Vector) -> None:
         self.loss = loss
         self.y = np.ascontiguousarray(y, dtype=np.float64)
-        self.convex = isinstance(loss, Loss)
 
     def value(self, z: Vector) -> float:
         return float(self.loss.value(self.y, z).sum())
 
 
 class ProductTable:
-    """The coordinator's table of inner products, summed over the parties, and the two loops on it.
+    """The coordinator's table of inner products, summed over the parties, and the two loops on it."""
 
-    ``preconditioned``: False scales the identity by the last pair, as plain L-BFGS does.
-    """
-
-    def __init__(self, memory: int, *, preconditioned: bool) -> None:
+    def __init__(self, memory: int) -> None:
         self._memory = memory
-        self._preconditioned = preconditioned
         self._sy = np.zeros((0, 0))  # s_i . y_j
         self._yhy = np.zeros((0, 0))  # y_i . H0 y_j
         self._sg = np.zeros(0)
@@ -138,11 +129,10 @@ class ProductTable:
         a, b = np.zeros(k), np.zeros(k)
         for i in reversed(good):
             a[i] = (self._sg[i] - self._sy[i, i + 1 :] @ a[i + 1 :]) / curvature[i]
-        scale = 1.0 if self._preconditioned or not good else curvature[good[-1]] / self._yhy[good[-1], good[-1]]
         for i in good:
-            product = scale * (self._yhg[i] - self._yhy[i] @ a) + self._sy[:i, i] @ (a[:i] - b[:i])
+            product = self._yhg[i] - self._yhy[i] @ a + self._sy[:i, i] @ (a[:i] - b[:i])
             b[i] = product / curvature[i]
-        return -np.concatenate([[scale], a - b, -scale * a])
+        return -np.concatenate([[1.0], a - b, -a])
 
 
 def lbfgs(
@@ -151,8 +141,7 @@ def lbfgs(
     *,
     l2: float,
     intercept: bool = False,
-    memory: int = 30,
-    precondition: bool = True,
+    memory: int = MEMORY,
     max_iter: int = 200,
     tol: float = 1e-6,
     after: Callable[[int], object] = lambda n_rounds: None,
@@ -160,32 +149,28 @@ def lbfgs(
     """Run the coordinator's side; the coefficients stay with the parties.
 
     ``parties``: prepared.
-    ``problem``: smooth loss and labels.
+    ``problem``: convex smooth loss, and labels.
     ``l2``, > 0: the parties' penalty, for the sum of losses.
     ``intercept``: True where a party carries the free intercept; the stopping measure needs to know.
     ``memory``, >= 1: pairs kept.
-    ``precondition``: False for plain L-BFGS, for comparison.
     ``max_iter``: rounds at most.
     ``tol``: stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
     objective is from its optimum. A free intercept has no l2 behind it: g_0^2 / (2 sum_i l''(z_i)) is added for it, g_0
-    = sum_i l'(z_i), and the sum is an estimate, not a bound. Of a loss that is not convex (there with |l''|) it only
-    says how flat the objective is.
+    = sum_i l'(z_i), and the sum is an estimate, not a bound.
     ``after``: called with the number of rounds after each of them.
     """
     y, n = problem.y, len(problem.y)
-    parties.exchange(LbfgsStart(memory, int(precondition)), Done)
-    table = ProductTable(memory, preconditioned=precondition)
+    parties.exchange(LbfgsStart(memory), Done)
+    table = ProductTable(memory)
     history = History()
     z, step = np.zeros(n), 0.0
     metric = np.zeros(n)  # the second derivatives behind the preconditioner
     for n_rounds in range(1, max_iter + 1):
         now = problem.loss.curvature(y, z)
-        if not problem.convex:
-            now = np.abs(now)
         bent = float(now.sum())
         if bent == 0.0:  # every record on a straight piece of the loss, as at the start of a smoothed hinge
             now = np.full(n, problem.loss.smoothness)
-        again = precondition and float(np.abs(now - metric).sum()) > _DRIFT * float(metric.sum())
+        again = float(np.abs(now - metric).sum()) > _DRIFT * float(metric.sum())
         curvature = np.zeros(0)
         if again:
             metric = np.maximum(now, _LEAST_CURVATURE * problem.loss.smoothness)
@@ -238,16 +223,4 @@ def line_search(problem: ScoreProblem, z: Vector, change: Vector, slope: float, 
         step = moved
         if close:
             break
-    return step if problem.convex else _shortened(problem, z, change, slope, square, step)
-
-
-def _shortened(problem: ScoreProblem, z: Vector, change: Vector, slope: float, square: float, step: float) -> float:
-    """Halve the step until the objective falls by enough: a loss that is not convex may have risen up to it."""
-    start = problem.value(z)
-    falling = float(problem.loss.derivative(problem.y, z) @ change) + slope
-    for _ in range(_LINE_SEARCH):
-        rise = problem.value(z + step * change) - start + step * slope + 0.5 * step * step * square
-        if rise <= _ARMIJO * step * falling:
-            return step
-        step *= 0.5
-    return 0.0  # it falls by less than rounding errors
+    return step

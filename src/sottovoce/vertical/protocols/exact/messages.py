@@ -23,13 +23,12 @@ class LbfgsScores(Message, code=34):
 
 
 class LbfgsStart(Request, code=30):
-    """Number of pairs to remember; 1 to precondition with the party's own second moments."""
+    """Number of pairs to remember."""
 
     memory: int
-    precondition: int
 
     def worker(self, problem: Subproblem) -> LbfgsWorker:
-        return LbfgsWorker(problem, self.memory, precondition=bool(self.precondition))
+        return LbfgsWorker(problem, self.memory)
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         desk = yield NonPrivateEvent()

@@ -7,13 +7,12 @@ from typing import ClassVar
 from sottovoce._numerics import Vector
 from sottovoce._validation import number, whole_number
 from sottovoce.exceptions import PartyError
-from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
+from sottovoce.vertical.protocols.exact.lbfgs import MEMORY, Alone, ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.exact.worker import Subproblem
 from sottovoce.vertical.protocols.general.messages import Keep, Prepare
 from sottovoce.vertical.wire import Done
@@ -51,15 +50,11 @@ class ExactPlan(VerticalPlan):
 
     name: ClassVar[str] = "none"
     proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
-    options: ClassVar[tuple[str, ...]] = ("memory", "precondition")
 
-    memory: int = 30
-    precondition: bool = True
     max_iter: int = 200
     tol: float = 1e-6
 
     def __post_init__(self) -> None:
-        whole_number("solver_options['memory']", self.memory, at_least=1)
         object.__setattr__(self, "max_iter", whole_number("max_iter", self.max_iter, at_least=1))
         object.__setattr__(self, "tol", number("tol", self.tol, above=0.0))
 
@@ -73,8 +68,8 @@ class ExactPlan(VerticalPlan):
         # One at every party is the fastest: columns of one-hot codes contain the constant
         prepare(parties, l2, intercept_at=parties.names if self.fit_intercept else ())
         history = lbfgs(
-            parties, ScoreProblem(self.loss, y), l2=l2, intercept=self.fit_intercept, memory=self.memory,
-            precondition=self.precondition, max_iter=self.max_iter, tol=self.tol,
+            parties, ScoreProblem(self.loss, y), l2=l2, intercept=self.fit_intercept, max_iter=self.max_iter,
+            tol=self.tol,
         )  # fmt: skip
         parties.exchange(Keep(model), Done)
         return VerticalSolution(
@@ -98,7 +93,4 @@ class ExactPlan(VerticalPlan):
         )
 
     def details(self) -> dict[str, object]:
-        details: dict[str, object] = {"memory": self.memory, "max_iter": self.max_iter, "tol": self.tol}
-        if not isinstance(self.loss, Loss):
-            details["reaches"] = "a stationary point, from coefficients 0: the loss is not convex"
-        return details
+        return {"memory": MEMORY, "max_iter": self.max_iter, "tol": self.tol}

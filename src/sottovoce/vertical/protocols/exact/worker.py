@@ -106,10 +106,9 @@ class LbfgsWorker:
     ``memory``: pairs kept.
     """
 
-    def __init__(self, problem: Subproblem, memory: int, *, precondition: bool) -> None:
+    def __init__(self, problem: Subproblem, memory: int) -> None:
         self.problem = problem
         self._memory = memory
-        self._precondition = precondition
         self._curvature: float | Vector = 0.0
         n_columns = problem.columns.n_columns
         self.x = np.zeros(n_columns)
@@ -124,7 +123,7 @@ class LbfgsWorker:
         """Return it as named arrays; what follows from the table is not among them."""
         pairs = [self._steps, self._differences, self._scaled_differences]
         return {
-            "memory": self._memory, "precondition": self._precondition, "curvature": self._curvature,
+            "memory": self._memory, "curvature": self._curvature,
             "vectors": np.array([self.x, self._direction, self._gradient, self._scaled_gradient]),
             "pairs": np.array(pairs).reshape(3, -1, len(self.x)),
         }  # fmt: skip
@@ -132,7 +131,7 @@ class LbfgsWorker:
     @classmethod
     def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> "LbfgsWorker":
         problem = Subproblem(Columns(table, intercept=training.intercept), training.l2)
-        worker = cls(problem, int(held["memory"]), precondition=bool(held["precondition"]))
+        worker = cls(problem, int(held["memory"]))
         curvature = held["curvature"]
         worker._curvature = curvature if curvature.ndim else float(curvature)
         worker.x, worker._direction, worker._gradient, worker._scaled_gradient = map(np.copy, held["vectors"])
@@ -190,4 +189,4 @@ class LbfgsWorker:
         return self.problem.columns.times(p), float(self.x @ weighted), float(p @ weighted), penalty
 
     def _scaled(self, v: Vector) -> Vector:
-        return self.problem.inverse_times(v, self._curvature) if self._precondition else v
+        return self.problem.inverse_times(v, self._curvature)
