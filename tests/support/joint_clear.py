@@ -45,11 +45,8 @@ class JointClear:
         z = sum(self.plan.margins(name, part, points[name]) for name, part in self.parts.items())
         program, y = self.plan.training.program(step), self.labels
         if isinstance(program, MoveDuals):
-            if program.by_label:
-                target = y * np.clip(program.offset - program.factors[0] * y * z, 0, program.bounds[0])
-            else:
-                clipped = (f * np.clip(z, -b, b) for f, b in zip(program.factors, program.bounds, strict=True))
-                target = y * program.offset - sum(clipped)
+            terms = zip(program.factors, program.bounds, strict=True)
+            target = y * program.offset - sum(np.clip(f * z - program.shift * y, -b, b) for f, b in terms)
             move = np.clip(target - self.duals, -program.clip, program.clip)
             self.duals = self.duals + move
         else:

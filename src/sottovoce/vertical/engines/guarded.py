@@ -121,11 +121,11 @@ _ROWS, _COLUMNS = 11, 8
 CHECKED: Final[tuple[Program, ...]] = (
     Add(),
     CrossProduct(),
-    MoveDuals(clip=900, offset=1500, factors=(3, 2), bounds=(200, 700)),
-    MoveDuals(clip=900, offset=1500, factors=(2,), bounds=(3000,), by_label=True),
+    MoveDuals(clip=900, offset=1500, factors=(3, 2), bounds=(600, 1400)),
+    MoveDuals(clip=900, offset=1500, factors=(2,), bounds=(1500,), shift=700),
     AddSlopes(coefficients=(-500, 7, 3, 2)),
-    AddScores(offset=1500, factors=(3, 2), bounds=(200, 700)),
-    AddScores(offset=0, factors=(1,), bounds=(900,), residual=True),
+    AddScores(offset=1500, factors=(3, 2), bounds=(600, 1400)),
+    AddScores(offset=0, factors=(1,), bounds=(900,), shift=1),
     ChooseColumn(constant=1 << 14, n_data_parties=2),
 )
 """One of each kind with constants of the same order as the numbers, so that every branch is taken."""

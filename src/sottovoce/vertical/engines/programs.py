@@ -126,36 +126,6 @@ class OverRows(Program):
 
 
 @dataclass(frozen=True)
-class MoveDuals(OverRows):
-    r"""Move dual variables a, which rows keep, toward what the rows ask for; the number is by how much.
-
-    The target is
-
-    - ``by_label`` False: y ``offset`` - sum_k ``factors[k]`` clip(z, -``bounds[k]``, ``bounds[k]``), and
-    - ``by_label`` True: y clip(``offset`` - ``factors[0]`` y z, 0, ``bounds[0]``),
-
-    and every row moves by clip(target - a, -``clip``, ``clip``).
-    """
-
-    n_kept: ClassVar[int] = 1
-
-    clip: int
-    offset: int
-    factors: tuple[int, ...]
-    bounds: tuple[int, ...]
-    by_label: bool = False
-
-    def number(self, z: Any, *rows: Any, by: Arithmetic) -> Any:
-        duals, labels = rows
-        if self.by_label:
-            asked = by.clip([self.offset - self.factors[0] * (labels * z)], [0], self.bounds[:1])
-            target = labels * asked[0]
-        else:
-            target = labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, by)
-        return by.clip([target - duals], [-self.clip], [self.clip])[0]
-
-
-@dataclass(frozen=True)
 class AddSlopes(OverRows):
     r"""Slopes that are a polynomial of margins: for engines that cannot compare.
 
@@ -175,28 +145,41 @@ class AddSlopes(OverRows):
 class AddScores(OverRows):
     r"""Slopes that are made of clips: how fast the loss falls along every column.
 
-    The number of a row is
-
-    - ``residual`` False: y ``offset`` - sum_k ``factors[k]`` clip(z, -``bounds[k]``, ``bounds[k]``), and
-    - ``residual`` True: the same of z - y in place of z.
-
-    For |y| <= 1 (``residual`` False, or ``offset`` 0) no slope is beyond `largest`.
+    The number of a row is y ``offset`` - sum_k clip(``factors[k]`` z - ``shift`` y, -``bounds[k]``, ``bounds[k]``); for
+    abs(y) <= 1, or ``offset`` 0, it is never beyond `largest`.
     """
 
     offset: int
     factors: tuple[int, ...]
     bounds: tuple[int, ...]
-    residual: bool = False
+    shift: int = 0
 
     @property
     def largest(self) -> int:
         """Bound on a slope, whatever the margins are."""
-        return self.offset + sum(factor * bound for factor, bound in zip(self.factors, self.bounds, strict=True))
+        return self.offset + sum(self.bounds)
 
     def number(self, z: Any, *rows: Any, by: Arithmetic) -> Any:
-        (labels,) = rows
-        z = z - labels if self.residual else z
-        return labels * self.offset - _sum_of_clips(z, self.factors, self.bounds, by)
+        labels = rows[-1]
+        moved = [factor * z - self.shift * labels for factor in self.factors]
+        cut = by.clip(moved, [-bound for bound in self.bounds], self.bounds)
+        return labels * self.offset - sum(cut[1:], start=cut[0])
+
+
+@dataclass(frozen=True, kw_only=True)
+class MoveDuals(AddScores):
+    """Move dual variables a, which rows keep, toward such slopes; the number of a row is by how much.
+
+    It is clip(slope - a, -``clip``, ``clip``).
+    """
+
+    n_kept: ClassVar[int] = 1
+
+    clip: int
+
+    def number(self, z: Any, *rows: Any, by: Arithmetic) -> Any:
+        slopes = super().number(z, *rows, by=by)
+        return by.clip([slopes - rows[0]], [-self.clip], [self.clip])[0]
 
 
 @dataclass(frozen=True)
@@ -244,10 +227,3 @@ def digest_of(programs: Sequence[Program]) -> str:
     """Return what parties compare: programs in order, with their constants, as a SHA-256 digest."""
     listed = [[type(program).__name__, asdict(program)] for program in programs]
     return hashlib.sha256(json.dumps(listed, sort_keys=True).encode()).hexdigest()
-
-
-def _sum_of_clips(z: Any, factors: Sequence[int], bounds: Sequence[int], by: Arithmetic) -> Any:
-    """Return sum_k factors[k] clip(z, -bounds[k], bounds[k])."""
-    cut = by.clip([z] * len(bounds), [-bound for bound in bounds], bounds)
-    terms = [factor * each for factor, each in zip(factors, cut, strict=True)]
-    return sum(terms[1:], start=terms[0])

@@ -41,8 +41,8 @@ def _same(engines, program, inputs):
         assert np.array_equal(got, expected)
 
 
-MOVES = MoveDuals(clip=1 << 17, offset=1 << 17, factors=(39, 15), bounds=(1 << 11, 1 << 12))
-BY_LABEL = MoveDuals(clip=1 << 17, offset=1 << 18, factors=(200,), bounds=(1 << 18,), by_label=True)
+MOVES = MoveDuals(clip=1 << 17, offset=1 << 17, factors=(39, 15), bounds=(39 << 11, 15 << 12))
+BY_LABEL = MoveDuals(clip=1 << 17, offset=1 << 17, factors=(200,), bounds=(1 << 17,), shift=1 << 17)
 
 
 @pytest.mark.parametrize("program", [MOVES, BY_LABEL])
@@ -56,8 +56,8 @@ def test_slopes(three):
     _same(three, AddSlopes(coefficients=(-(1 << 20), 300, -7, 3)), [labels, *sums, *margins, *tables])
 
 
-SCORES = AddScores(offset=1 << 17, factors=(319, 123), bounds=(212, 516))
-RESIDUALS = AddScores(offset=0, factors=(1,), bounds=(1 << 14,), residual=True)
+SCORES = AddScores(offset=1 << 17, factors=(319, 123), bounds=(319 * 212, 123 * 516))
+RESIDUALS = AddScores(offset=0, factors=(1,), bounds=(1 << 14,), shift=1)
 
 
 @pytest.mark.parametrize("program", [SCORES, RESIDUALS])

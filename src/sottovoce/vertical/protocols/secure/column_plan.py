@@ -204,9 +204,9 @@ class ColumnPlan(AgreedPlan):
     def scores(self) -> AddScores:
         """How slopes are cut, and multiplied by columns."""
         if self.loss == "squared":
-            return AddScores(offset=0, factors=(1,), bounds=(_SLOPE,), residual=True)
-        factors, corners = sigmoid_clips(_LOGISTIC_MARGIN, _LOGISTIC_SLOPE)
-        return AddScores(offset=_LOGISTIC_SLOPE // 2, factors=factors, bounds=corners)
+            return AddScores(offset=0, factors=(1,), bounds=(_SLOPE,), shift=1)
+        factors, bounds = sigmoid_clips(_LOGISTIC_MARGIN, _LOGISTIC_SLOPE)
+        return AddScores(offset=_LOGISTIC_SLOPE // 2, factors=factors, bounds=bounds)
 
     @property
     def choice(self) -> ChooseColumn:

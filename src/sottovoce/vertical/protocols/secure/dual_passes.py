@@ -101,7 +101,8 @@ def _link(loss: Loss) -> MoveDuals:
             f"count the slope; got {loss.smoothing!r}. Use 0.5."
         )
     factor = round(_DUAL / (loss.smoothing * _MARGIN))
-    return MoveDuals(clip=1, offset=factor * _MARGIN, factors=(factor,), bounds=(_DUAL,), by_label=True)
+    half = _DUAL // 2  # y clip(factor (1 - y z), 0, 1), of which y / 2 is taken out
+    return MoveDuals(clip=1, offset=half, factors=(factor,), bounds=(half,), shift=factor * _MARGIN - half)
 
 
 _CLIPS: Final = (
@@ -111,9 +112,10 @@ _CLIPS: Final = (
 
 
 def sigmoid_clips(margin: int, slope: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
-    """Return whole factors and bounds: sum_k factor_k clip(z, -bound_k, bound_k).
+    """Return whole factors and bounds: sum_k clip(factor_k z, -bound_k, bound_k).
 
     ``margin`` and ``slope``: steps in a unit of z, and in a unit of the sum.
     """
-    bounds = tuple(round(b * margin) for b, _ in _CLIPS)
-    return tuple(round(h * slope / bound) for (_, h), bound in zip(_CLIPS, bounds, strict=True)), bounds
+    corners = [round(b * margin) for b, _ in _CLIPS]
+    factors = tuple(round(h * slope / corner) for (_, h), corner in zip(_CLIPS, corners, strict=True))
+    return factors, tuple(factor * corner for factor, corner in zip(factors, corners, strict=True))

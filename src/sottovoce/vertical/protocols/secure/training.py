@@ -175,7 +175,8 @@ class RefinedRidge(ClippedPasses):
     def program(self, step: int) -> Program:
         """Return how dual variables move in a pass: a target is label minus margin."""
         factor = round(_DUAL / _MARGIN)
-        return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(_MOST_MARGIN * _MARGIN,))
+        bound = factor * _MOST_MARGIN * _MARGIN
+        return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(bound,))
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
         plan, noise = self.plan, self.moments.total_std() / SQUARE
