@@ -13,7 +13,7 @@ SECTIONS = re.split(r"^## ", PAGE.read_text(encoding="utf-8"), flags=re.MULTILIN
 RECEIPT = "Where does the receipt go?"
 NEEDS = {
     "What becomes of each model?": (), RECEIPT: (), "skops": ("skops",), "ONNX": ("skl2onnx", "onnxruntime"),
-    "MLflow": ("mlflow", "skops"), "Fairlearn": ("fairlearn",), "dp_accounting": (), "OpenDP": ("opendp",),
+    "MLflow": ("mlflow", "skops"), "Fairlearn": ("fairlearn",), "dp_accounting": (),
 }  # fmt: skip
 
 
@@ -107,31 +107,3 @@ def test_every_model_through_onnx(name):
     assert (out[0] == model.predict(X)).mean() > 0.995
     if name != "svc":
         np.testing.assert_allclose(out[1], model.predict_proba(X), atol=1e-5)
-
-
-def test_measures_of_opendp():
-    needed("opendp")
-    import opendp.prelude as dp
-
-    from sottovoce.exceptions import AccountingError, ParameterError
-
-    gaussian = MODELS["joint"][0].set_params(random_state=None).fit(X, THREE).guarantee_
-    lasso = MODELS["lasso"][0].set_params(random_state=None).fit(X, X[:, 0]).guarantee_
-    dp.disable_features("contrib", "honest-but-curious")
-    with pytest.raises(ParameterError, match="enable_features"):
-        gaussian.to_opendp()
-    dp.enable_features("contrib", "honest-but-curious")
-    for receipt in (gaussian, lasso):
-        assert receipt.to_opendp(measure="approximate").map(1) == (receipt.epsilon, receipt.delta)
-        assert receipt.to_opendp(measure="renyi").map(1)(2.0) > 0.0
-    assert lasso.to_opendp().output_measure == dp.approximate(dp.max_divergence())
-    with pytest.raises(AccountingError, match="zCDP is for Gaussian releases only"):
-        lasso.to_opendp(measure="zcdp")
-    # OpenDP's own conversion of rho is a bound above the exact curve of the receipt
-    converted = dp.c.make_zCDP_to_approxDP(gaussian.to_opendp(measure="zcdp"))
-    assert gaussian.epsilon <= converted.map(1).epsilon(gaussian.delta) <= 1.5 * gaussian.epsilon
-    assert gaussian.to_opendp(lambda table: len(table))([1, 2, 3]) == 3
-    with pytest.raises(dp.OpenDPException, match="makes none"):
-        gaussian.to_opendp()([1])
-    with pytest.raises(dp.OpenDPException, match="tables at distance 1, not 2"):
-        gaussian.to_opendp().map(2)

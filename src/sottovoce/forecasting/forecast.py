@@ -16,8 +16,8 @@ from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting.trials import Classes, Numbers, PipelineTrials, Population, Trials
-from sottovoce.report.pages._document import Markup, element, svg_rules
-from sottovoce.report.pages.figures import HEIGHT, WIDTH, axes_for, figure, ticks
+from sottovoce.report.pages._document import svg_rules, templates
+from sottovoce.report.pages.figures import Drawing, Points, ticks
 
 POINT: Final = 0.01
 # of the way from guessing to certainty, for labels that follow the features; chosen on real tables
@@ -172,18 +172,18 @@ class Forecast:
 
     def picture(self) -> str:
         """Return the score against epsilon and against the number of rows as SVG; it names nothing outside itself."""
+        return self._drawn("picture")
+
+    def _drawn(self, template: str) -> str:
         panels = _panels(self.metric, self.expected, self.by_epsilon, self.by_rows)
-        placed = (element("svg", panel, x=k * WIDTH, width=WIDTH, height=HEIGHT) for k, panel in enumerate(panels))
-        return _drawing(2 * WIDTH, f"Expected {self.metric} against epsilon and against the number of rows", *placed)
+        module: Any = templates().get_template("forecasting/pictures.html").module
+        return str(getattr(module, template)(panels, self.metric, svg_rules(f".{_CLASS}"), _CLASS))
 
     def __str__(self) -> str:
         return ten_lines(self.table(), "as data: .to_dict(); as a picture: .picture()")
 
     def _repr_html_(self) -> str:
-        panels = _panels(self.metric, self.expected, self.by_epsilon, self.by_rows)
-        drawings = (_drawing(WIDTH, f"Expected {self.metric}", panel) for panel in panels)
-        # one above the other where there is little room
-        return html_table(self.table()) + element("div", *drawings, style="display: flex; flex-wrap: wrap")
+        return html_table(self.table()) + self._drawn("notebook")
 
 
 def forecast(
@@ -333,7 +333,7 @@ def _short(value: object) -> str:
 
 def _panels(
     metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows: Sequence[Expected]
-) -> tuple[Markup, Markup]:
+) -> tuple[Drawing, Drawing]:
     """Return both curves with their ranges, the place that was asked for marked."""
     shown = (*by_epsilon, *by_rows)
     # a score below guessing, or an R2 far below 0, says no more than the bottom of the picture
@@ -346,22 +346,6 @@ def _panels(
     )
 
 
-def _drawing(width: int, label: str, *content: Markup) -> Markup:
-    """Return a picture that names nothing outside itself."""
-    return element(
-        "svg",
-        element("style", Markup(svg_rules(f".{_CLASS}"))),
-        element("rect", class_="paper", width=width, height=HEIGHT),
-        *content,
-        xmlns="http://www.w3.org/2000/svg",
-        viewBox=f"0 0 {width} {HEIGHT}",
-        class_=_CLASS,
-        style="flex: 1 1 20rem; width: 100%; height: auto",
-        role="img",
-        aria_label=label,
-    )
-
-
 def _panel(
     name: str,
     metric: str,
@@ -370,35 +354,34 @@ def _panel(
     curve: Sequence[Expected],
     place: Callable[[Expected], float],
     label: Callable[[float], str],
-) -> Markup:
-    places = [math.log(place(one) / place(curve[0])) for one in curve]
-    axes, (low, high) = axes_for(places[-1], *scores), scores
+) -> Drawing:
+    low, high = scores
     step = ticks(high - low)[1]
     levels = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
-    percent = metric == "accuracy"
 
-    def line(value: Callable[[Expected], float]) -> list[tuple[float, float]]:
-        return [(x, min(high, max(low, value(one)))) for x, one in zip(places, curve, strict=True)]
+    def line(value: Callable[[Expected], float], points: Sequence[Expected] = curve) -> Points:
+        return [(math.log(place(one) / place(curve[0])), min(high, max(low, value(one)))) for one in points]
 
-    above, below = line(lambda one: one.high), line(lambda one: one.low)
-    x, y = axes.x(math.log(place(here) / place(curve[0]))), axes.y(min(high, max(low, here.score)))
+    above, below, expected = line(lambda one: one.high), line(lambda one: one.low), line(lambda one: one.score)
     told = "; ".join(
         f"{label(place(one))}: {one.score:.3f}, range {one.low:.3f} to {one.high:.3f}" for one in curve[::2]
     )
-    return figure(
-        f"forecast-{name}",
-        f"Expected {metric} against {name}",
-        f"The band is the range; the dashed line is a model without privacy, {here.without_noise:.3f}. {told}.",
-        axes,
-        [(x, label(place(one))) for x, one in list(zip(places, curve, strict=True))[::2]],
-        [(level, f"{100.0 * level:.3g} %" if percent else f"{level:.3g}") for level in levels],
-        (f"{name}, the other things as planned", metric),
-        [
-            element("path", class_="area", d=axes.path([*above, *reversed(below)]) + " Z"),
-            element("path", class_="chance", d=axes.path(line(lambda one: one.without_noise))),
-            element("path", class_="curve", d=axes.path(line(lambda one: one.score))),
-            element("circle", class_="mark", cx=f"{x:.1f}", cy=f"{y:.1f}", r=5),
+    return Drawing(
+        name=f"forecast-{name}",
+        title=f"Expected {metric} against {name}",
+        description=f"The band is the range; the dashed line is a model without privacy, {here.without_noise:.3f}. "
+        f"{told}.",
+        labels=(f"{name}, the other things as planned", metric),
+        ticks_x=[(x, label(place(one))) for (x, _), one in list(zip(expected, curve, strict=True))[::2]],
+        ticks_y=[(at, f"{100.0 * at:.3g} %" if metric == "accuracy" else f"{at:.3g}") for at in levels],
+        most_x=expected[-1][0],
+        y_range=scores,
+        lines=[
+            ("area", [*above, *reversed(below)]),
+            ("chance", line(lambda one: one.without_noise)),
+            ("curve", expected),
         ],
+        marks=line(lambda one: one.score, [here]),
     )
 
 

@@ -130,7 +130,7 @@ class Basic(Event):
         rho = [factor * (epsilon * epsilon) * (1.0 + 1e-12) for epsilon, factor in by_range if epsilon is not None]
         if conservative and rho:
             return dp_accounting("dp_event").ZCDpEvent(rho[0])
-        remedy = "conservative=True gives a zCDP event that costs more." if rho else "Use to_opendp, or the receipt."
+        remedy = "conservative=True gives a zCDP event that costs more." if rho else "Use the receipt."
         raise AccountingError(f"dp_accounting has no event that is equal to {self!r}. {remedy}")
 
 

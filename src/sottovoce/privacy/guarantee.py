@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
@@ -214,39 +214,6 @@ class Guarantee:
            Analytics. arXiv:2004.07223.
         """
         return self.event.to_dp_event(truth("conservative", conservative))
-
-    def to_opendp(self, run: Callable[[Any], Any] | None = None, *, measure: str = "auto") -> Any:
-        """Return a measurement of OpenDP with the promise of this receipt, to be composed with others there.
-
-        Neighbours have distance 1: in OpenDP's symmetric distance for add-remove, in its change-one distance for
-        replace-one, in a metric of their own for zero-out and for persons. Other distances are refused.
-
-        Parameters
-        ----------
-        run : callable or None
-            Function of a table that makes the run of this receipt: the measurement calls it. That it is that run, and
-            that the tables are as the receipt assumes, is for the caller to see to. None gives a measurement with a
-            privacy map that cannot be called.
-        measure : {"auto", "zcdp", "approximate", "renyi"}
-            ``"zcdp"``: rho, for Gaussian releases without sampling. ``"approximate"``: the pair (epsilon, delta) of
-            the receipt. ``"renyi"``: the divergence as a function of the order. ``"auto"`` takes the first where it
-            can, else the second.
-
-        Returns
-        -------
-        opendp.mod.Measurement
-
-        Raises
-        ------
-        ParameterError
-            If OpenDP is missing, or its features "contrib" and "honest-but-curious" are off, or the run promises
-            nothing.
-        AccountingError
-            If ``measure`` cannot say what the run costs.
-        """
-        from sottovoce.privacy.interchange import opendp_measurement
-
-        return opendp_measurement(self, run, measure)
 
     def naming(self, table: str) -> Self:
         """Return the receipt, unsigned, with a public name of the table that it is about.

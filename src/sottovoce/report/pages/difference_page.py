@@ -3,10 +3,9 @@
 from collections.abc import Sequence
 from typing import Final
 
-from sottovoce._version import __version__
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.difference import Difference, diff_receipts
-from sottovoce.report.pages._document import document, element, section, table, verdict
+from sottovoce.report.pages._document import page
 from sottovoce.report.reading import fingerprint
 from sottovoce.report.verdict import rounded_up
 
@@ -36,40 +35,19 @@ def difference_page(a: Guarantee, b: Guarantee, *, names: tuple[str, str] = ("fi
     """
     found = diff_receipts(a, b)
     colour, headline = _VERDICTS[found.promise]
-    reasons = [element("ul", *(element("li", reason) for reason in found.reasons))] if found.reasons else []
-    # a stronger curve with a catch is no good news
-    colour = "warn" if reasons and colour == "good" else colour
-    curve = [(f"{row.delta:.4g}", rounded_up(row.before, 4), rounded_up(row.after, 4)) for row in found.curve]
-    parts = [
-        section("headline", "Promise", _changes("What is promised", found.headline, names)),
-        section(
-            "curve",
-            "Cost of the events",
-            table("Epsilon at each delta, accounted anew", ("delta", *names), curve, figures=2)
-            if curve
-            else "Not compared: the promises are about different things.",
-        ),
-        section(
-            "items", "Releases, assumptions, exceptions", _changes("One has, the other has not", found.items, names)
-        ),
-        section("entries", "Mechanism and parameters", _changes("What differs", found.entries, names)),
-    ]
-    return document(
-        title=f"Two receipts compared: {names[0]} and {names[1]}",
-        lead=(
-            element("p", "Two receipts compared", class_="kicker"),
-            element("h1", f"{names[0]} and {names[1]}"),
-            verdict(colour, headline, element("p", found.summary()), *reasons),
-        ),
-        first=parts,
-        foot=f"Page made by sottovoce {__version__}. Fingerprints: {fingerprint(a)} and {fingerprint(b)}.",
+    return page(
+        "report/pages/difference.html",
+        title=f"{names[0]} and {names[1]}",
+        kicker="Two receipts compared",
+        found=found,
+        colour="warn" if found.reasons and colour == "good" else colour,  # a stronger curve with a catch
+        headline=headline,
+        curve=[(f"{row.delta:.4g}", rounded_up(row.before, 4), rounded_up(row.after, 4)) for row in found.curve],
+        entries=_entries,
+        names=tuple(names),
+        fingerprints=(fingerprint(a), fingerprint(b)),
     )
 
 
-def _changes(caption: str, changes: Sequence[Difference], names: tuple[str, str]) -> str:
-    if not changes:
-        return "No difference."
-    rows = [
-        (one.entry, *("(none)" if value is None else value for value in (one.before, one.after))) for one in changes
-    ]
-    return table(caption, ("entry", *names), rows)
+def _entries(changes: Sequence[Difference]) -> list[tuple[str, ...]]:
+    return [(one.entry, *("(none)" if side is None else side for side in (one.before, one.after))) for one in changes]
