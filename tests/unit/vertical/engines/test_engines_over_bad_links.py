@@ -1,4 +1,7 @@
-"""Real engine processes over links that are slow, freeze or are cut: the same numbers, or an error in time."""
+"""Real processes of SPU over links that are slow, freeze or are cut: the same numbers, or an error in time.
+
+Processes with Shamir's shares that are killed or stopped: `test_shamir_processes.py`.
+"""
 
 import contextlib
 import itertools
@@ -23,7 +26,7 @@ START, COMMAND = 60.0, 6.0
 
 
 @contextlib.contextmanager
-def _session(kind, latency):
+def _session(latency):
     """Yield three started engines, and the links between any two."""
     at = free_addresses(3)
     reached = [list(at) for _ in at]
@@ -33,7 +36,7 @@ def _session(kind, latency):
             links.append(stack.enter_context(SlowLink(at[there], latency=latency, rate=12.5e6)))
             reached[here][there] = links[-1].address
         engines = [
-            EngineProcess(kind, rank, addresses, listen=at[rank], timeout=START)
+            EngineProcess("spu", rank, addresses, listen=at[rank], timeout=START)
             for rank, addresses in enumerate(reached)
         ]
         for engine in engines:
@@ -53,18 +56,16 @@ def _product(engine):
     return engine.reveal("m")
 
 
-@pytest.mark.parametrize("kind", ["spu", "shamir"])
-def test_a_slow_link_changes_no_number(kind):
+def test_a_slow_link_changes_no_number():
     rows = np.arange(60).reshape(20, 3)
-    with _session(kind, 0.01) as (engines, _):
+    with _session(0.01) as (engines, _):
         for opened in both(engines, _product):
             np.testing.assert_array_equal(opened, rows.T @ (rows - 7))
 
 
-@pytest.mark.parametrize("kind", ["spu", "shamir"])
 @pytest.mark.parametrize("how", ["frozen", "cut"])
-def test_a_link_that_fails_ends_all_in_time(kind, how):
-    with _session(kind, 0.0) as (engines, links):
+def test_a_link_that_fails_ends_all_in_time(how):
+    with _session(0.0) as (engines, links):
         for engine in engines:
             engine._timeout = COMMAND
         for link in links:
