@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.central.parallel import Team
-from sottovoce.papers.frank_wolfe.noise import Sketch, column_release
-from sottovoce.vertical.protocols.frank_wolfe.columns import bounded_column, signed_column
+from sottovoce.papers.frank_wolfe.noise import ColumnRelease, Sketch, bounded_column
+from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.worker import scores_of, selection_mechanism
 
@@ -68,7 +68,7 @@ def test_the_worst_person_moves_choices_by_the_whole_range():
 @given(column=st.lists(WILD, min_size=40, max_size=40), place=st.integers(0, 39), other=WILD)
 def test_columns(sketch, multiplier, column, place, other):
     """The released value without its noise; every person in turn may be the one with the longest column of J."""
-    release = column_release(40, multiplier, sketch)
+    release = ColumnRelease(40, multiplier, sketch)
     found = []
     for entry in (column[place], other):
         changed = np.array(column)
@@ -81,7 +81,7 @@ def test_columns(sketch, multiplier, column, place, other):
 
 @SKETCHES
 def test_the_sensitivity_of_a_column_is_reached(sketch):
-    release = column_release(40, 1.0, sketch)
+    release = ColumnRelease(40, 1.0, sketch)
     largest = max(
         np.linalg.norm(np.subtract(*(release.read(release.release(sign * unit, NoNoise())) for sign in (1, -1))))
         for unit in np.eye(40)

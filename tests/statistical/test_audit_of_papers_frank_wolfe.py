@@ -13,7 +13,7 @@ import pytest
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
 from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error, success_at_most
-from sottovoce.papers.frank_wolfe.noise import column_release
+from sottovoce.papers.frank_wolfe.noise import ColumnRelease
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep, PublishedBallWorker
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import Purpose, Streams
@@ -104,7 +104,7 @@ def test_what_the_receipt_says_of_a_sketch(plan, factor, monkeypatch):
             "squared", np.zeros(N), 1.0, 1.0, 1.0 / gaussian_mu(epsilon, delta), draws, 1, 0, sketch.n_rows, 0
         )
         worker = PublishedBallWorker(column, 1.0, start, Streams(seed).generator(Purpose.NOISE))
-        release = column_release(N, start.column_noise, sketch)
+        release = ColumnRelease(N, start.column_noise, sketch)
         request = PublishedBallStep(np.zeros(sketch.n_rows))
         found.append([release.read(worker.step(request).ticks) @ direction for _ in range(draws)])
     bound = gaussian_lower_bound(*found, delta=delta)

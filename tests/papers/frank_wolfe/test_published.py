@@ -7,10 +7,11 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import ModelFormatError, ParameterError, PartyError, PrivacyWarning
+from sottovoce.exceptions import MessageError, ModelFormatError, ParameterError, PartyError, PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
 from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error, success_at_most
 from sottovoce.papers.frank_wolfe.noise import (
+    ColumnRelease,
     Sketch,
     published_column_std,
     published_rows,
@@ -354,3 +355,16 @@ def test_wrong_uses_of_the_attack(changes, why):
     common = {"releases": np.zeros(12), "others": np.zeros(50), "person": 0, "candidates": [0.0, 1.0]}
     with pytest.raises(ParameterError, match=why):
         identify_entry(**{**common, **changes}, sketch=Sketch(50, 12, 4))
+
+
+@pytest.mark.parametrize(("noise", "size"), [(0.05, 2), (0.5, 2), (200.0, 4)])
+def test_a_shared_column_takes_few_bytes_and_keeps_its_mean(noise, size):
+    release = ColumnRelease(4000, noise)
+    column = np.full(4000, 0.3)
+    raw = release.release(column, np.random.default_rng(0))
+    assert len(raw) == 4000 * size
+    got = release.read(raw)
+    assert np.std(got) == pytest.approx(release.mechanism.noise_std, rel=0.05)
+    assert np.mean(got) == pytest.approx(0.3, abs=4 * release.mechanism.noise_std / 63 + 2**-7)
+    with pytest.raises(MessageError, match="bytes"):
+        release.read(raw[:-1])

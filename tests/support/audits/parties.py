@@ -6,7 +6,7 @@ import numpy as np
 
 from sottovoce.central.parallel import Team
 from sottovoce.papers.admm.noisy import NoisyBlock, score_release
-from sottovoce.papers.frank_wolfe.noise import Sketch, column_release
+from sottovoce.papers.frank_wolfe.noise import ColumnRelease, Sketch
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
@@ -110,7 +110,7 @@ def shared_columns(sketch, factor, patch):
     """The projection of a shared column on the difference of the two exact ones, for the longest column of J."""
     scale_gaussians(patch, factor)
     n, multiplier, worst = 6, 1.0 / gaussian_mu(1.0, DELTA), 0
-    release = column_release(n, multiplier, sketch)
+    release = ColumnRelease(n, multiplier, sketch)
     assert np.isclose(release.event.noise_multiplier, multiplier, rtol=1e-9, atol=0.0)
     if sketch is not None:
         worst = int(np.argmax([np.linalg.norm(sketch.compress(unit)) for unit in np.eye(n)]))

@@ -15,7 +15,6 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties, handled
 from sottovoce.vertical.protocols.frank_wolfe.columns import (
-    ColumnRelease,
     pack_places,
     place_of,
     signed_column,
@@ -81,19 +80,6 @@ def test_soft_slopes_are_those_of_the_losses():
             assert slope(LOSSES["logistic"], y, m) == pytest.approx(slope(Logistic(), y, m), abs=1e-15)
         mixed = 0.8 * slope(LOSSES["logistic"], 1 / 0.6, m) + 0.2 * slope(LOSSES["logistic"], -1 / 0.6, m)
         assert mixed == pytest.approx(slope(Logistic(), 1.0, m), abs=1e-12)  # flips of 20 % corrected
-
-
-@pytest.mark.parametrize(("noise", "size"), [(0.05, 2), (0.5, 2), (200.0, 4)])
-def test_a_shared_column_takes_few_bytes_and_keeps_its_mean(noise, size):
-    release = ColumnRelease(4000, noise)
-    column = np.full(4000, 0.3)
-    raw = release.release(column, np.random.default_rng(0))
-    assert len(raw) == 4000 * size
-    got = release.read(raw)
-    assert np.std(got) == pytest.approx(release.mechanism.noise_std, rel=0.05)
-    assert np.mean(got) == pytest.approx(0.3, abs=4 * release.mechanism.noise_std / 63 + 2**-7)
-    with pytest.raises(MessageError, match="bytes"):
-        release.read(raw[:-1])
 
 
 # --- without noise ----------------------------------------------------------------------------------------------------

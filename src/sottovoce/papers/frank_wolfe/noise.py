@@ -9,7 +9,7 @@ import math
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,14 @@ from scipy.linalg import eigvalsh
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce._validation import number, whole_number
+from sottovoce.exceptions import MessageError
+from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, coarsest_tick
 
 _PIECE: Final = 1024  # people whose columns of J are in memory at a time
 _KEPT: Final = 2**23  # entries of J that are kept, 64 MB; a larger one is drawn again for each use
+_FINEST: Final = 2.0**-7  # of the largest entry: coarse enough for 2 bytes, fine enough to keep what a column says
+_REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut, after the noise
 _SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums
 
 
@@ -126,37 +129,65 @@ class Sketch:
         return np.concatenate([compressed @ piece for _, piece in self._pieces()])
 
 
-@dataclass(frozen=True, kw_only=True)
-class SketchRelease(ColumnRelease):
-    """One shared column through a public sketch; see `ColumnRelease`.
+@dataclass(frozen=True)
+class ColumnRelease:
+    """One shared column, raw or through a public sketch, with noise; in units of the party's bound on its entries.
 
-    Entries are cut to multiples of 2^-20 before they are sketched. A sketch is rounded to whole ticks as a whole, which
-    the sensitivity counts.
+    For entries within [-1, 1] a replaced person moves one by at most 2. Entries are cut toward zero to whole ticks, or
+    to multiples of 2^-20 before they are sketched: a sketch is rounded to whole ticks as a whole, which the sensitivity
+    counts. The noisy ticks take 2 or 4 bytes each, which follows from public facts.
     """
 
-    sketch: Sketch
+    n_people: int
+    noise_multiplier: float
+    sketch: Sketch | None = None
+
+    @property
+    def event(self) -> GaussianEvent:
+        return GaussianEvent(self.noise_multiplier)
 
     @property
     def size(self) -> int:
-        return self.sketch.n_rows
+        return self.n_people if self.sketch is None else self.sketch.n_rows
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        exact = 2.0 * self.sketch.largest_norm * ROUNDING_SLACK
-        widest = power_of_two_below(exact / math.sqrt(self.size)) * 2.0**-12
-        tick = min(coarsest_tick(exact * self.noise_multiplier), widest)
+        exact = 2.0 * ROUNDING_SLACK * (1.0 if self.sketch is None else self.sketch.largest_norm)
+        coarsest = power_of_two_below(exact * self.noise_multiplier * 2.0**-6)
+        if self.sketch is None:
+            return GridGaussian(exact, self.noise_multiplier, min(coarsest, _FINEST))
+        tick = min(coarsest, power_of_two_below(exact / math.sqrt(self.size)) * 2.0**-12)
         return GridGaussian(exact + rounding_norm(self.size, tick) + self.sketch.rounding, self.noise_multiplier, tick)
 
-    @property
-    def largest(self) -> float:
-        return self.sketch.largest_sum
-
     def ticks(self, column: Vector) -> NDArray[np.int64]:
+        """Return what is sent, without its noise, in whole ticks."""
+        if self.sketch is None:
+            return np.trunc(column / self.mechanism.tick).astype(np.int64)
         return to_ticks(self.sketch.compress(np.trunc(column * 2.0**20) * 2.0**-20), self.mechanism.tick)
 
+    @cached_property
+    def dtype(self) -> np.dtype[Any]:
+        largest = 1.0 if self.sketch is None else self.sketch.largest_sum
+        ticks = (largest + _REACH * self.mechanism.noise_std) / self.mechanism.tick
+        return np.dtype("<i2" if ticks < 2**15 - 1 else "<i4" if ticks < 2**31 - 1 else "<i8")
 
-def column_release(n_people: int, noise_multiplier: float, sketch: Sketch | None) -> ColumnRelease:
-    """Return how a column is shared: through a sketch, or raw for None."""
-    if sketch is None:
-        return ColumnRelease(n_people, noise_multiplier)
-    return SketchRelease(n_people, noise_multiplier, sketch=sketch)
+    def release(self, column: Vector, noise: np.random.Generator) -> bytes:
+        """Return the noisy column as it is sent; ``column`` is within [-1, 1]."""
+        noisy, _ = self.mechanism.release(self.ticks(column), noise)
+        limits = np.iinfo(self.dtype)
+        return np.clip(np.rint(noisy / self.mechanism.tick), limits.min, limits.max).astype(self.dtype).tobytes()
+
+    def read(self, raw: bytes) -> Vector:
+        """Return the noisy column in units of the party's bound, or refuse what has not as many bytes as planned."""
+        if len(raw) != self.size * self.dtype.itemsize:
+            raise MessageError(f"a shared column has {len(raw)} bytes where {self.size * self.dtype.itemsize} are due.")
+        return np.frombuffer(raw, self.dtype).astype(np.float64) * self.mechanism.tick
+
+
+def bounded_column(table: Any, column: int, data_bound: float) -> Vector:
+    """Return a column of the table within [-1, 1]: divided by ``data_bound``, and clipped; ones behind the last one."""
+    if column == table.shape[1]:
+        return np.ones(table.shape[0])
+    sparse = not isinstance(table, np.ndarray)
+    entries = table[:, [column]].toarray().ravel() if sparse else table[:, column]
+    return np.clip(np.asarray(entries, dtype=np.float64), -data_bound, data_bound) / data_bound

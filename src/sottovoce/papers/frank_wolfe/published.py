@@ -31,8 +31,9 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.selection import TICKS, DenseScores
 from sottovoce.exceptions import MessageError, ParameterError, PartyError, PrivacyWarning
 from sottovoce.papers.frank_wolfe.noise import (
+    ColumnRelease,
     Sketch,
-    column_release,
+    bounded_column,
     published_column_std,
     published_rows,
     published_selection_scale,
@@ -44,7 +45,7 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
 from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, Training, refuse, within
-from sottovoce.vertical.protocols.frank_wolfe.columns import ColumnRelease, bounded_column, place_of
+from sottovoce.vertical.protocols.frank_wolfe.columns import place_of
 from sottovoce.vertical.protocols.frank_wolfe.messages import NOISES, check_ball
 from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
@@ -114,7 +115,7 @@ class PublishedBallWorker:
 
     @cached_property
     def _release(self) -> ColumnRelease:
-        return column_release(self._n_people, self._start.column_noise, self._sketch)
+        return ColumnRelease(self._n_people, self._start.column_noise, self._sketch)
 
     def why_not(self, request: "PublishedBallStep") -> str:
         """Return why a step goes beyond what was charged, or makes no sense; empty if it does not."""
@@ -252,7 +253,7 @@ class PublishedBallPlan(PrivateBallPlan):
         """How a column is released: with noise pi, which is this multiple of what one person can move it by."""
         largest = 1.0 if self.public_sketch is None else self.public_sketch.largest_norm
         multiplier = self.column_std / (2.0 * largest * ROUNDING_SLACK)
-        return column_release(self.facts.n_samples, multiplier, self.public_sketch)
+        return ColumnRelease(self.facts.n_samples, multiplier, self.public_sketch)
 
     def selection_scale(self, name: str) -> float:
         """Return the scale of the printed Laplace noise at a party."""
