@@ -348,7 +348,7 @@ def pages(first: Any, second: Any) -> Found:
             for model, labels in ((first, NUMBERS), (second, Y))
         )
     curve = report.privacy_curve(b)
-    return Found(curve, [report.receipt_page(b), report.difference_page(a, b), b.rows()])
+    return Found(curve, [report.receipt_page(b), report.diff_receipts(a, b).rows(), b.rows()])
 
 
 # --- vertical -----------------------------------------------------------------------------------------------------

@@ -11,11 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.exceptions import AccountingError, ParameterError
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
-from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.conversion import event_under
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
     GaussianEvent,
@@ -195,27 +193,6 @@ def test_a_run_may_not_cost_more_than_was_reserved_in_any_sum():
         more, less = Release(GaussianEvent(9.99), 1e-6), Release(GaussianEvent(10.0), 1e-6)
         assert costs_at_most(less, more, rule) and costs_at_most(less, less, rule)
         assert not costs_at_most(more, less, rule)
-
-
-@pytest.mark.parametrize("made_for", [Adjacency.ZERO_OUT, Adjacency.ADD_REMOVE])
-def test_gaussian_releases_are_converted_to_replaced_rows_at_twice_mu(made_for):
-    event = compose(GaussianEvent(4.0), RepeatedEvent(GaussianEvent(8.0), 4))
-    converted = event_under(Adjacency.REPLACE_ONE, event, made_for)
-    mu = accountant_for(event).mu(event)
-    assert accountant_for(converted).mu(converted) == pytest.approx(2.0 * mu, rel=1e-14)
-    assert event_under(made_for, event, made_for) is event
-
-
-@pytest.mark.parametrize("wanted", Adjacency)
-@pytest.mark.parametrize("made_for", Adjacency)
-def test_other_conversions_are_refused(wanted, made_for):
-    if wanted is made_for:
-        return
-    with pytest.raises(AccountingError, match=made_for.value):
-        event_under(wanted, RandomizedResponseEvent(0.1), made_for)
-    if wanted is not Adjacency.REPLACE_ONE:
-        with pytest.raises(AccountingError, match=rf"{made_for.value}' gives no guarantee for '{wanted.value}"):
-            event_under(wanted, GaussianEvent(1.0), made_for)
 
 
 @pytest.mark.parametrize(

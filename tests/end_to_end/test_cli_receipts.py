@@ -54,9 +54,7 @@ def test_show_writes_a_page_that_verifies(files):
         ("cannot read the file", ["receipt", "verify", "no.json"]),
         ("neither a receipt, a model, an evaluation, nor the page", ["receipt", "verify", "list.json"]),
         ("cannot read the file", ["receipt", "diff", "a.json", "no.json"]),
-        ("this is a file to read from", ["receipt", "diff", "a.json", "b.json", "--html", "b.json", "--force"]),
         ("more than the epsilon=0.5", ["receipt", "diff", "a.json", "false.json"]),
-        ("--json prints, and --html writes a page", ["receipt", "diff", "a.json", "b.json", "--html", "d", "--json"]),
     ],
 )
 def test_wrong_use(files, monkeypatch, message, arguments):
@@ -90,9 +88,6 @@ def test_diff(files):
     assert "A WEAKER promise" in words and "(MORE)" in words
     data = json.loads(passes("receipt", "diff", files / "a.json", files / "none.json", "--json").stdout)
     assert data["promise"] == "weaker" and data["curve"][0]["after"] == "inf"
-    result = passes("receipt", "diff", files / "a.json", files / "b.json", "--html", files / "d.html")
-    assert result.stdout == "" and "A stronger promise" in (files / "d.html").read_text()
-    fails("receipt", "diff", files / "a.json", files / "b.json", "--html", files / "d.html", match="the file exists")
 
 
 def test_fit_writes_a_report(tmp_path, monkeypatch):

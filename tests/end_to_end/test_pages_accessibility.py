@@ -10,7 +10,7 @@ import sottovoce as sv
 from sottovoce.forecasting import forecast
 from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RepeatedEvent
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report import difference_page, receipt_page
+from sottovoce.report import receipt_page
 from support.accessible import axe_violations, moving, overflow
 
 pytestmark = pytest.mark.slow  # a browser, every page
@@ -51,8 +51,6 @@ PAGES = {
     "a receipt with a card": lambda: receipt_page(receipt(1.0), model_card=CARD),
     "a weak receipt": lambda: receipt_page(receipt(20.0)),
     "a seeded receipt": lambda: receipt_page(receipt(1.0, seeded=True)),
-    "a difference": lambda: difference_page(receipt(1.0), receipt(20.0, seeded=True)),
-    "no difference": lambda: difference_page(receipt(1.0), receipt(1.0)),
     "an evaluation, two classes": lambda: evaluated("two"),
     "an evaluation, three classes": lambda: evaluated("three"),
     "an evaluation, numbers": lambda: evaluated("ridge"),

@@ -32,7 +32,7 @@ NAMES = {
     ],
     "sottovoce.report": [
         "CARD_FIELDS", "PrivacyCurve", "ReceiptDifference", "ReceiptSum", "Verification", "diff_receipts",
-        "difference_page", "make_key", "privacy_curve", "read_model_card", "read_receipt", "receipt_page",
+        "make_key", "privacy_curve", "read_model_card", "read_receipt", "receipt_page",
         "sign_receipt", "sum_receipts", "verify_receipt",
     ],
 }  # fmt: skip

@@ -11,12 +11,11 @@ import typer
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._lazy import group
-from sottovoce.cli._output import check_output, print_json, print_rows, tell, write_page
+from sottovoce.cli._output import print_json, print_rows, tell
 from sottovoce.evaluation import Evaluation
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import (
     diff_receipts,
-    difference_page,
     make_key,
     read_receipt,
     sign_receipt,
@@ -94,19 +93,10 @@ def sum_(
 def diff(
     first: Path = cli.argument("A", _FILE),
     second: Path = cli.argument("B", _FILE),
-    html: Path | None = cli.option("--html", "Write the comparison as a page, and print nothing."),
     as_json: bool = cli.JSON,
-    force: cli.ForceOption = False,
 ) -> None:
     """Say whether the promise of B is weaker or stronger than that of A, and what else differs."""
-    if html is not None:
-        cli.refuse_options("prints, and --html writes a page: give one of them", {"--json": as_json})
-        check_output("--html", html, inputs=(first, second), overwrite=force)
-    a, b = read_receipt(first), read_receipt(second)
-    if html is not None:
-        write_page(html, difference_page(a, b, names=(str(first), str(second))))
-        return
-    _print(f"From {first} to {second}", diff_receipts(a, b), as_json)
+    _print(f"From {first} to {second}", diff_receipts(read_receipt(first), read_receipt(second)), as_json)
 
 
 def _print(title: str, found: Any, as_json: bool) -> None:

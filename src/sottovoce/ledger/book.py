@@ -28,7 +28,6 @@ from sottovoce.exceptions import AccountingError, BudgetError, LedgerError, Ledg
 from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import UNITS, Adjacency, is_of_persons
-from sottovoce.privacy.conversion import event_under
 from sottovoce.privacy.events import Event, NonPrivateEvent, event_from_dict
 from sottovoce.privacy.filters import PrivacyFilter, Release, Tally, costs_at_most
 
@@ -465,11 +464,14 @@ def _read_event(text: str) -> Event:
     return event_from_dict(json.loads(text))
 
 
-@lru_cache(maxsize=4096)
 def _release(wanted: Adjacency, event: Event, made_for: Adjacency, delta: float) -> Release:
-    if _unprotected(event):
-        return Release(event, delta)
-    return Release(event_under(wanted, event, made_for), delta)
+    """Return what is charged; a promise to one kind of neighbours says nothing to another."""
+    if made_for is not wanted and not _unprotected(event) and flatten(event):
+        raise AccountingError(
+            f"a release made for adjacency {made_for.value!r} gives no guarantee for {wanted.value!r}. Fit with "
+            f"adjacency={wanted.value!r}."
+        )
+    return Release(event, delta)
 
 
 @lru_cache(maxsize=4096)

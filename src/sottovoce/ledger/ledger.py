@@ -143,7 +143,7 @@ class Ledger:
         epsilon : float, > 0
         delta : float, in [0, 1)
         adjacency : {"zero-out", "add-remove", "replace-one"}, default "zero-out"
-            Fits must be made for the same; Gaussian ones for the first two are converted for the third.
+            Fits must be made for the same.
         unit : {"row", "person"}, default "row"
             What one neighbouring change is about: a row, or a person for fits with ``max_rows_per_group``, whatever
             that is.

@@ -2,7 +2,6 @@
 
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.difference import ReceiptDifference, ReceiptSum, diff_receipts, sum_receipts
-from sottovoce.report.pages.difference_page import difference_page
 from sottovoce.report.pages.page import receipt_page
 from sottovoce.report.reading import CARD_FIELDS, read_model_card, read_receipt
 from sottovoce.report.signing import make_key, sign_receipt
@@ -10,6 +9,6 @@ from sottovoce.report.verification import Verification, verify_receipt
 
 __all__ = [
     "CARD_FIELDS", "PrivacyCurve", "ReceiptDifference", "ReceiptSum", "Verification", "diff_receipts",
-    "difference_page", "make_key", "privacy_curve", "read_model_card", "read_receipt", "receipt_page",
+    "make_key", "privacy_curve", "read_model_card", "read_receipt", "receipt_page",
     "sign_receipt", "sum_receipts", "verify_receipt",
 ]  # fmt: skip

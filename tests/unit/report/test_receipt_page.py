@@ -27,7 +27,7 @@ from sottovoce.privacy.events import (
     RepeatedEvent,
 )
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report import CARD_FIELDS, difference_page, receipt_page
+from sottovoce.report import CARD_FIELDS, receipt_page
 from sottovoce.report.pages._document import DARK, LIGHT, style_sheet, templates
 from sottovoce.report.verdict import noise_lines, public_size, verdict_of
 
@@ -96,7 +96,6 @@ PAGES = {
     "infinite": receipt_page(receipt(epsilon=math.inf, delta=0.0)),
     "nothing": receipt_page(receipt(event=NothingReleased(), epsilon=0.0, delta=0.0)),
     "replace-one": receipt_page(receipt(adjacency="replace-one")),
-    "difference": difference_page(receipt(), receipt(epsilon=2.0, assumptions=()), names=("a.json", "b.json")),
 }
 EVERY = pytest.mark.parametrize("page", PAGES.values(), ids=PAGES)
 # (foreground, background, least ratio): WCAG 2.2 asks 4.5 for text and 3 for graphics and borders of fields
@@ -416,20 +415,6 @@ def test_no_text_becomes_a_tag_or_an_attribute(texts):
     page.encode("utf-8")
     blocks = {attrs["id"]: json.loads(text) for attrs, text in outline.all("script")}
     assert blocks["receipt"] == made.to_dict()
-
-
-@settings(max_examples=20, deadline=None)
-@given(HOSTILE, HOSTILE, HOSTILE)
-def test_no_text_becomes_markup_in_a_comparison(unit, name, parameter):
-    made = difference_page(
-        receipt(mechanism=unit), receipt(mechanism="other", parameters={parameter: unit}), names=(name, "b")
-    )
-    plain = difference_page(receipt(mechanism="m"), receipt(mechanism="other", parameters={"p": "q"}), names=("a", "b"))
-    outline = Outline(made)
-    rows = len([tag for tag, _ in outline.tags if tag == "tr"]) - len(Outline(plain).all("tr"))
-    assert rows in (-1, 0)  # a parameter may have the name of one that was there
-    assert {tag for tag, _ in outline.tags} == {tag for tag, _ in Outline(plain).tags}
-    assert outline.all("script") == []
 
 
 def test_templates_are_written_out_to_the_letter():
