@@ -105,7 +105,7 @@ def child(way: str, paths: list[Path], steps: int | None) -> dict[str, object]:
         def opened(paths: list[Path]):
             """Return X and y as an estimator takes them."""
             if client:
-                table = DaskTable.from_parquet(client, paths, target="y", storage="file")
+                table = DaskTable.from_parquet(client, paths, target="y", storage="scratch")
                 return stack.enter_context(table), None
             table = Counted(paths, target="y", row_memory="disk", scratch=paths[0].parent)
             if way == "parquet":

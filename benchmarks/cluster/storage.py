@@ -1,9 +1,9 @@
-"""A partition in a worker's memory, on its scratch disk, or in its Parquet file: bytes a row, seconds to read, a pass.
+"""A partition in a worker's memory or on its scratch disk: bytes a row, seconds to read, a pass.
 
     python -m benchmarks.cluster.storage [--docs] [--quick] [--rows 1000000] [--folder /tmp]
 
 No cluster: each way is the code that a worker runs, in a process of its own for its memory (anonymous memory of the
-process above what the libraries hold, at the peak of a fit), and then all three in one process for times, in turns.
+process above what the libraries hold, at the peak of a fit), and then both in one process for times, in turns.
 Memory is measured with all rows and with half of them: the difference is what a row takes, the rest is fixed.
 A pass is timed as the difference of two fits that differ in their number of passes. Files are in the cache of the
 system where it has room: then the figure is decoding and copying, not the disk.
@@ -31,7 +31,7 @@ from sottovoce.exceptions import PrivacyWarning
 D = 100
 PIECE = 50_000
 SHORT, LONG = 2, 10
-WORDS = {"memory": "memory", "scratch": "scratch disk", "file": "Parquet file, read in each pass"}
+WORDS = {"memory": "memory", "scratch": "scratch disk"}
 
 
 def write(path: Path, n: int) -> None:

@@ -45,7 +45,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("n_workers", "targets", "storage"), [(1, ["yes"], "memory"), (2, list(MODELS), "scratch"), (4, ["yes"], "file")]
+    ("n_workers", "targets", "storage"), [(1, ["yes"], "memory"), (2, list(MODELS), "scratch"), (4, ["yes"], "memory")]
 )
 def test_the_same_model(folder: Path, n_workers: int, targets: list[str], storage: str) -> None:
     """Where there are several workers, one is killed in the middle; a second fit has all partitions, too."""

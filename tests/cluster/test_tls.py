@@ -1,99 +1,38 @@
 """Scheduler and workers as processes of their own, with certificates on both sides."""
 
-import subprocess
-import sys
-
 import numpy as np
 import pandas as pd
 import pytest
 
-from sottovoce.cluster.connecting import connected
-from sottovoce.estimators.persistence import load_model
-from sottovoce.exceptions import ClusterError, ParameterError
+import sottovoce as sv
+from sottovoce.tables import Encoder, Schema, read_table
 from support.authority import Authority
 from support.dask_processes import dask_processes, tls_environment
-from support.schemas import schema_text
 
-pytest.importorskip("distributed")
+distributed = pytest.importorskip("distributed")
+from sottovoce.cluster import DaskTable  # noqa: E402
+
 pytestmark = pytest.mark.slow
 
-
-SCHEMA = schema_text("old", age=(0, 100), old=["no", "yes"])
-
-
-@pytest.fixture(scope="module")
-def secured(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("secured")
-    identity = Authority().identity(folder / "machine", "machine")
-    with dask_processes(folder, protocol="tls", environment=tls_environment(identity)) as address:
-        yield address, identity
+SCHEMA = Schema.from_columns({"age": (0, 100), "old": {"categories": ["no", "yes"]}}, target="old")
 
 
-def files(identity):
-    return {
-        "tls_ca": identity / "authority.pem", "tls_cert": identity / "certificate.pem", "tls_key": identity / "key.pem"
-    }  # fmt: skip
-
-
-def test_certificates_that_are_given_open_the_cluster(secured):
-    address, identity = secured
-    assert address.startswith("tls://")
-    with connected(address, **files(identity)) as client:
-        workers = client.scheduler_info(n_workers=-1)["workers"]
-        assert len(workers) == 2
-        assert all(place.startswith("tls://") for place in workers)
-        assert client.submit(sum, [1, 2]).result() == 3
-
-
-def test_dasks_own_configuration_is_respected(secured):
-    dask = pytest.importorskip("dask")
-    address, identity = secured
-    with pytest.raises(ParameterError, match="TLS needs certificates on both sides"), connected(address):
-        pass
-    settings = {
-        "distributed.comm.tls.ca-file": str(identity / "authority.pem"),
-        "distributed.comm.tls.client.cert": str(identity / "certificate.pem"),
-        "distributed.comm.tls.client.key": str(identity / "key.pem"),
-    }
-    with dask.config.set(settings), connected(address) as client:
-        assert client.submit(sum, [1, 2]).result() == 3
-
-
-def test_who_has_a_certificate_of_another_authority_is_kept_out(secured, tmp_path):
-    address, identity = secured
-    stranger = Authority("another").identity(tmp_path / "stranger", "stranger")
-    believing = {**files(stranger), "tls_ca": identity / "authority.pem"}  # it trusts the cluster, which trusts it not
-    for given in (files(stranger), believing):
-        with (
-            pytest.raises(ClusterError, match="no scheduler answers at tls://"),
-            connected(address, **given, timeout=3),
-        ):
-            pass
-    plain = address.replace("tls://", "tcp://")
-    with pytest.raises(ClusterError, match="no scheduler answers at tcp://"), connected(plain, timeout=3):
-        pass
-
-
-def test_the_command_line_trains_over_tls(secured, tmp_path):
-    address, identity = secured
-    rng = np.random.default_rng(0)
-    pd.DataFrame({"age": rng.integers(0, 90, 4000), "old": rng.choice(["no", "yes"], 4000)}).to_parquet(
-        tmp_path / "people.parquet", row_group_size=500
-    )
-    (tmp_path / "schema.toml").write_text(SCHEMA)
-    fit = [sys.executable, "-m", "sottovoce", "fit", "people.parquet", "--schema", "schema.toml", "--model", "svm"]
-    fit += ["--epsilon", "1", "--delta", "1e-5", "--random-state", "0"]
-    given = {name.replace("_", "-"): str(path) for name, path in files(identity).items()}
-    tls = [word for name, path in given.items() for word in (f"--{name}", path)]
-    for more in (["--out", "here.json"], ["--out", "there.json", "--cluster", address, *tls]):
-        done = subprocess.run([*fit, *more], cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200)
-        assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
-    assert load_model(tmp_path / "here.json")[0].coef_.tolist() == load_model(tmp_path / "there.json")[0].coef_.tolist()
-    done = subprocess.run(
-        [*fit, "--out", "none.json", "--cluster", address.replace("tls://", "tcp://")],
-        cwd=tmp_path, capture_output=True, text=True, check=False, timeout=200,
+def test_a_table_is_encoded_and_trained_on_over_tls(tmp_path):
+    identity = Authority().identity(tmp_path / "machine", "machine")
+    security = distributed.Security(
+        tls_ca_file=str(identity / "authority.pem"), tls_client_cert=str(identity / "certificate.pem"),
+        tls_client_key=str(identity / "key.pem"), require_encryption=True,
     )  # fmt: skip
-    assert done.returncode == 2
-    assert done.stderr.startswith("error: no scheduler answers at tcp://")
-    assert done.stderr.count("\n") == 1
+    rng, path = np.random.default_rng(0), tmp_path / "people.parquet"
+    people = pd.DataFrame({"age": rng.integers(0, 90, 4000), "old": rng.choice(["no", "yes"], 4000)})
+    people.to_parquet(path, row_group_size=500)
+    model = sv.DPLinearSVC(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=["no", "yes"], random_state=0)
+    encoder, table = Encoder(SCHEMA), read_table(path)
+    here = model.fit(encoder.features(table), encoder.labels(table)).coef_.tolist()
+    with (
+        dask_processes(tmp_path, protocol="tls", environment=tls_environment(identity)) as address,
+        distributed.Client(address, security=security, set_as_default=False) as client,
+        DaskTable.from_parquet(client, path, schema=SCHEMA) as rows,
+    ):
+        assert all(place.startswith("tls://") for place in client.scheduler_info(n_workers=-1)["workers"])
+        assert model.fit(rows).coef_.tolist() == here

@@ -155,11 +155,6 @@ def _table(text: str) -> Any:
 
 
 TABLE: Any = argument("TABLE", _TABLES, parser=_table)
-TABLE_OR_ADDRESS: Any = argument(
-    "TABLE",
-    f"{_TABLES} With --cluster: Parquet that its workers reach, such as s3://BUCKET/FOLDER.",
-    parser=lambda text: text if "://" in text and isinstance(_table(text), Path) else _table(text),
-)
 TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",
@@ -200,17 +195,6 @@ class Reading:
     query: str | None = option(
         "--query", "Of a database: the query to read, which ends with ORDER BY: the rows need an order."
     )
-
-    def of_text(self) -> dict[str, object]:
-        chosen = None if self.format == Format.PARQUET else self.format
-        return {
-            "table": self.from_table,
-            "query": self.query,
-            "format": chosen,
-            "header": None if self.header is None else str(self.header),
-            "delimiter": self.delimiter,
-            "skip_rows": self.skip_rows or None,
-        }
 
     def refuse_unknown(self, path: Path) -> None:
         """Refuse a file that is neither CSV nor Parquet by its name, where nothing else was said."""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import sys
-from contextlib import ExitStack
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,7 +12,6 @@ from typing import Any
 from sottovoce._validation import filled_text, number
 from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
-from sottovoce.cli._cluster import Cluster
 from sottovoce.cli._holdout import check_room_for_fit, split_by_coins
 from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target, model_rows
 from sottovoce.cli._rows import RowReader, confirmed_schema
@@ -122,7 +120,7 @@ def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdou
 @cli.with_groups
 def fit(
     *,
-    table: Any = cli.TABLE_OR_ADDRESS,
+    table: Any = cli.TABLE,
     model: cli.ModelKind | None = cli.MODEL_OR_BY_TARGET,
     out: Path = cli.option("--out", "Where to write the model (JSON).", default=cli.REQUIRED),
     schema: Path | None = cli.option("--schema", "Public facts about the columns (TOML)."),
@@ -140,12 +138,10 @@ def fit(
     in_full: bool = cli.flag("--verbose", "Print all of the model's facts and its receipt, and not five lines."),
     as_json: bool = cli.JSON,
     holdout: _Holdout,
-    cluster: Cluster,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     holdout.check()
-    cluster.check(table, model, **vars(holdout), **reading.of_text(), scratch=scratch)
     output.check_outputs(
         {
             "--out": out,
@@ -154,7 +150,7 @@ def fit(
             "--holdout-out": holdout.holdout_out,
             "--evaluate-epsilon": holdout.evaluation(out),
         },
-        inputs=(None if isinstance(table, str) else table, schema, model_card),
+        inputs=(table, schema, model_card),
         overwrite=force,
     )
     cli.refuse_options("prints less, and --verbose more: give one of them", {"--quiet": quiet and in_full})
@@ -163,8 +159,7 @@ def fit(
     card = None if model_card is None else read_model_card(model_card)
     if table_name is not None:
         filled_text("--table-name", table_name)
-    if not cluster.given:
-        reading.refuse_unknown(table)
+    reading.refuse_unknown(table)
     described = unit.described(_read_schema(schema, target, table), schema)
     model = model_by_target(model, described.label_bounds, described.target, quiet=quiet)
     reader = RowReader(Encoder(described), reading)
@@ -182,29 +177,24 @@ def fit(
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(training.ledger, training.dataset):
         Ledger(str(training.ledger)).spent(str(training.dataset))  # is it there? before the table is read
-    split = None
-    with ExitStack() as connection:
-        opened = None if cluster.given else reader.open(table, quiet=quiet)
-        if opened is None:
-            rows = connection.enter_context(cluster.table(table, reader, quiet=quiet))
-        else:
-            if holdout.holdout is not None:
-                opened.refuse_unwritable()  # before the charge
-                split = split_by_coins(opened, holdout.holdout, training.random_state)
-                opened = split.training
-            check_room_for_fit(opened, estimator, scratch)
-            rows = opened.unread(scratch)
-        with output.saying_what_was_charged(estimator):
-            estimator.fit(rows)  # values are read after the charge
-            estimator.guarantee_ = tied_to_schema(estimator.guarantee_, described)
-            if table_name is not None:
-                estimator.guarantee_ = estimator.guarantee_.naming(table_name)
-            texts: dict[Path, output.Content] = {
-                out: model_to_json(estimator, schema=described), receipt: estimator.guarantee_.to_json()
-            }  # fmt: skip
-            if split is not None and opened is not None and holdout.holdout_out is not None:
-                texts[holdout.holdout_out] = partial(opened.texts, split.chosen())
-            output.write_or_keep(texts, private=(holdout.holdout_out,))
+    split, opened = None, reader.open(table, quiet=quiet)
+    if holdout.holdout is not None:
+        opened.refuse_unwritable()  # before the charge
+        split = split_by_coins(opened, holdout.holdout, training.random_state)
+        opened = split.training
+    check_room_for_fit(opened, estimator, scratch)
+    rows = opened.unread(scratch)
+    with output.saying_what_was_charged(estimator):
+        estimator.fit(rows)  # values are read after the charge
+        estimator.guarantee_ = tied_to_schema(estimator.guarantee_, described)
+        if table_name is not None:
+            estimator.guarantee_ = estimator.guarantee_.naming(table_name)
+        texts: dict[Path, output.Content] = {
+            out: model_to_json(estimator, schema=described), receipt: estimator.guarantee_.to_json()
+        }  # fmt: skip
+        if split is not None and holdout.holdout_out is not None:
+            texts[holdout.holdout_out] = partial(opened.texts, split.chosen())
+        output.write_or_keep(texts, private=(holdout.holdout_out,))
     if report is not None:
         output.write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet and not as_json:

@@ -22,16 +22,12 @@ _SOON: Final = 5.0  # seconds that a worker which was silent has to show that it
 _SLOWER: Final = 10.0  # times the slowest of the others, and the time limit: then a call is given up
 
 
-def require_dask() -> None:
+def check_client(client: Any) -> "Client":
+    """Return the client if it is one that can be used."""
     if find_spec("distributed") is None:
         raise ParameterError(
             "a table on many machines needs Dask, which is not installed: pip install 'sottovoce[cluster]'."
         )
-
-
-def check_client(client: Any) -> "Client":
-    """Return the client if it is one that can be used."""
-    require_dask()
     from distributed import Client
 
     if not isinstance(client, Client):

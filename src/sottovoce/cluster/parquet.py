@@ -13,10 +13,9 @@ from sottovoce._validation import choice, whole_number
 from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cluster.sources import LoadedRows, RowsDigest, Source
 from sottovoce.exceptions import TableError
-from sottovoce.tables.parquet import ParquetTable
 from sottovoce.tables.row_groups import CutTable
 
-STORAGES: Final = ("memory", "scratch", "file")
+STORAGES: Final = ("memory", "scratch")
 
 _A_WORKER: Final = 6  # partitions: when it dies, others share them
 _REMEMBERED: Final = 56  # bytes of what a fit remembers of a row: its label, its scale, dual variables
@@ -27,8 +26,7 @@ class ParquetSource(Source):
     """Some row groups of Parquet files.
 
     ``table``: these row groups; pickled without rows, and read where it arrives.
-    ``storage``, {"memory", "scratch", "file"}: whether the worker keeps the rows in memory, on its scratch disk, or
-      reads the files in each pass.
+    ``storage``, {"memory", "scratch"}: whether the worker keeps the rows in memory or on its scratch disk.
     """
 
     def __init__(self, table: CutTable, storage: str) -> None:
@@ -71,11 +69,6 @@ class ParquetSource(Source):
             raw = ScratchTable.write(blocks, table.shape[1], table.dtype, scratch)
             raw.feature_names, raw.first_row = table.feature_names, table.first_row
             return raw
-        if self.storage == "file":
-            assert isinstance(table, ParquetTable)
-            for _ in blocks:
-                pass
-            return table.with_rows_on_disk(scratch)
         if table.has_sparse_rows:
             return sp.csr_array(sp.vstack([block for block, _ in blocks], format="csr"))
         whole, start = np.empty(table.shape, table.dtype), 0
@@ -92,10 +85,10 @@ def partitions_of(
 
     ``memory_limits``: bytes that each worker may use; 0 where there is no limit.
     ``partitions``: how many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
-    ``storage``: where workers keep rows, one of `STORAGES` (encoded rows: but "file"); None: see `storage_for`.
+    ``storage``: where workers keep rows, one of `STORAGES`; None: see `storage_for`.
     """
     if storage is not None:
-        storage = choice("storage", storage, STORAGES if isinstance(table, ParquetTable) else STORAGES[:2])
+        storage = choice("storage", storage, STORAGES)
     if partitions is not None:
         partitions = whole_number("partitions", partitions, at_least=1)
     chosen = storage or storage_for(table.shape[0], table.entries_a_row, table.dtype, memory_limits)

@@ -63,8 +63,7 @@ class Source(ABC):
 
     ``shape``, ``dtype``, ``has_labels``: of the rows, and whether a label belongs to each.
     ``entries_a_row``: that a row takes in memory at most.
-    ``storage``: where a worker keeps the rows: "memory", "scratch" (its disk) or "file" (nowhere: each pass reads
-      them).
+    ``storage``: where a worker keeps the rows: "memory" or "scratch" (its disk).
     ``first_row``: place of the first row in the whole table, for messages.
     """
 

@@ -24,6 +24,8 @@ from sottovoce.exceptions import ClusterError, DataError, ParameterError
 if TYPE_CHECKING:
     from distributed import Client
 
+    from sottovoce.tables import Schema
+
 
 class DaskTable(RemoteTable):
     """Numeric columns whose rows are held by the workers of a cluster, for training where they are.
@@ -82,6 +84,7 @@ class DaskTable(RemoteTable):
             raise ParameterError("sources must name at least one partition; got none.")
         self.told: Callable[[ClusterHolder], None] | None = None  # called after each operation of a fit
         self._client, self._features, self._target = client, in_order("features", features), target
+        self._groups: Callable[[], Any] | None = None
         self._busy = Lock()
         self._closed = False
         self.partitions = Partitions(
@@ -110,6 +113,7 @@ class DaskTable(RemoteTable):
         features: Sequence[str] | None = None,
         target: str | None = None,
         dtype: str = "float32",
+        schema: Schema | None = None,
         partitions: int | None = None,
         storage: str | None = None,
         storage_options: Mapping[str, Any] | None = None,
@@ -128,23 +132,38 @@ class DaskTable(RemoteTable):
         target : str or None, default=None
             The column of labels.
         dtype : {"float32", "float64"}, default="float32"
+        schema : sottovoce.tables.Schema or None, default=None
+            What is publicly known of the columns: workers encode them by it, as float64, in place of ``features``. Its
+            target has the labels, its unit says whose row each is. Values are read when a fit has paid for them.
         partitions : int or None, default=None
             How many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
-        storage : {"memory", "scratch", "file"} or None, default=None
-            Where workers keep the rows: in memory, on their scratch disk, or not at all: the files are read in each
-            pass. None: in memory if all rows take less than half of it, else on scratch disk.
+        storage : {"memory", "scratch"} or None, default=None
+            Where workers keep the rows: in memory, or on their scratch disk. None: in memory if all rows take less than
+            half of it.
         storage_options : mapping or None, default=None
             For the file system: endpoint, region and the like.
         **options
             Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``.
         """
+        from sottovoce.cluster.encoded import EncodedRows
         from sottovoce.cluster.parquet import partitions_of
+        from sottovoce.tables.addresses import found_files
+        from sottovoce.tables.encoding import Encoder
         from sottovoce.tables.parquet import ParquetTable
 
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
-        table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
-        sources = partitions_of(table, limits, partitions, storage)
-        return cls(client, sources, table.feature_names, target, **options)
+        if schema is None:
+            table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
+            sources = partitions_of(table, limits, partitions, storage)
+            return cls(client, sources, table.feature_names, target, **options)
+        if (features, target, dtype) != (None, None, "float32"):
+            raise ParameterError("features, target and dtype are for a table without a schema, which says them.")
+        schema.require_confirmed()
+        rows = EncodedRows(found_files(path, ".parquet", storage_options), Encoder(schema))
+        sources = partitions_of(rows, limits, partitions, storage)
+        encoded = cls(client, sources, rows.feature_names, schema.target, **{"read": False, **options})
+        encoded._groups = None if schema.unit is None else rows.groups
+        return encoded
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape
@@ -188,6 +207,11 @@ class DaskTable(RemoteTable):
     def has_labels(self) -> bool:
         return self.partitions.sources[0].has_labels
 
+    @property
+    def groups(self) -> Callable[[], Any] | None:
+        """What has the driver read whose row each is, when a fit has paid for it; None where the unit is a row."""
+        return self._groups
+
     @contextmanager
     def opened(self) -> Iterator[Holder]:
         """Open the table for one fit; another one at the same time is refused."""
@@ -224,7 +248,7 @@ class DaskTable(RemoteTable):
 
     def _kept(self) -> str:
         kept = {source.storage for source in self.partitions.sources}
-        words = {"memory": "in memory", "scratch": "on scratch disk", "file": "in their files"}
+        words = {"memory": "in memory", "scratch": "on scratch disk"}
         return " and ".join(words[name] for name in sorted(kept))
 
     def _refuse_closed(self) -> None:

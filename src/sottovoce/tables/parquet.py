@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import closing
-from copy import copy
 from functools import partial
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -110,12 +109,6 @@ class ParquetTable(CutTable):
         first, *others = dict.fromkeys(piece.file.shown for piece in self._pieces)
         more = f" and {len(others)} more" if others else ""
         return f"ParquetTable({first!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
-
-    def with_rows_on_disk(self, scratch: str | Path | None) -> Self:
-        """Return the table with ``row_memory="disk"`` in another folder."""
-        table = copy(self)
-        table._on_disk, table.scratch = True, scratch
-        return table
 
     @property
     def shape(self) -> tuple[int, int]:

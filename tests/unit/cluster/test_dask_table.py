@@ -8,7 +8,6 @@ import pytest
 from distributed import Client
 
 from sottovoce.cluster import DaskTable, dask_pool
-from sottovoce.cluster.connecting import connected
 from sottovoce.cluster.dask_pool import DaskPool, check_client
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Pause, Refuse
@@ -111,7 +110,6 @@ def test_a_missing_extra_is_told(client, monkeypatch):
     for refused in (
         lambda: DaskTable(client, sources()),
         lambda: DaskTable.from_parquet(client, "x.parquet"),
-        lambda: connected("tcp://127.0.0.1:1").__enter__(),
     ):
         with pytest.raises(ParameterError, match=r"pip install 'sottovoce\[cluster\]'"):
             refused()

@@ -61,9 +61,7 @@ def fitted(case):
     return model.fit(FRAME, y), target, y
 
 
-@pytest.mark.parametrize(
-    ("case", "storage"), [*((case, "memory") for case in CASES), ("three classes", "scratch"), ("ridge", "file")]
-)
+@pytest.mark.parametrize(("case", "storage"), [*((case, "memory") for case in CASES), ("three classes", "scratch")])
 def test_the_same_bits_as_in_memory(client, path, case, storage):
     model, target, y = fitted(case)
     with opened(client, path, target, storage=storage) as table:

@@ -18,6 +18,7 @@ from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, part
 from sottovoce.cluster.sources import RowsDigest
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, ParquetTable, Schema, read_table
+from sottovoce.tables.addresses import found_files
 
 AGE, TOWN = NumericColumn("age", bounds=(0, 100)), CategoricalColumn("town", categories=("ulm", "bonn", "jena"))
 SICK = CategoricalColumn("sick", categories=("no", "yes"))
@@ -49,7 +50,8 @@ def opened(
     path: Path, kind: Any, partitions: int | None = 1, storage: str | None = None, limits: tuple[int, ...] = (0, 0),
     **options: Any,
 ) -> list[ParquetSource]:  # fmt: skip
-    table = EncodedRows(path, kind) if isinstance(kind, Encoder) else ParquetTable(path, **kind | options)
+    is_encoded = isinstance(kind, Encoder)
+    table = EncodedRows(found_files(path, ".parquet"), kind) if is_encoded else ParquetTable(path, **kind | options)
     return partitions_of(table, limits, partitions, storage)
 
 
@@ -102,7 +104,7 @@ def test_the_rows_are_those_of_the_files_however_they_are_cut_and_kept(
                 continue
             memory = each.raw.row_memory(each.n_rows)
             assert not isinstance(memory, InMemory) and source.n_bytes == 0
-            assert each.raw.feature_names == (("age", "cost") if kind is NUMBERS else ())
+            assert each.raw.feature_names == (("age", "cost") if kind is NUMBERS else kind.feature_names)
             memory.close()
             each.close()
         assert [source.first_row for source in some] == np.cumsum([0, *(each.n_rows for each in held[:-1])]).tolist()
@@ -206,10 +208,8 @@ def test_how_many_partitions_and_where_they_are_kept(folder: Path) -> None:
     assert storage_for(900, 3, dtype, [2 * 900 * 34, 2 * 900 * 34 - 2]) == "scratch"
     assert storage_for(900, 3, dtype, [1, 0]) == "memory"  # a worker without a limit
     assert {source.storage for source in opened(folder, SPARSE, limits=(1000,))} == {"scratch"}
-    with pytest.raises(ParameterError, match="storage must be one of 'memory', 'scratch', 'file'"):
+    with pytest.raises(ParameterError, match="storage must be one of 'memory', 'scratch'; got 'disk'"):
         opened(folder, NUMBERS, storage="disk")
-    with pytest.raises(ParameterError, match="storage must be one of 'memory', 'scratch'; got 'file'"):
-        opened(folder, DENSE, storage="file")
     with pytest.raises(ParameterError, match="partitions must be a whole number >= 1"):
         opened(folder, NUMBERS, 0)
 
