@@ -19,7 +19,7 @@ from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.looking import MOST_CATEGORIES, MOST_CLASSES, Look, Numbers, look_at
+from sottovoce.tables.looking import MOST_CATEGORIES, MOST_CLASSES, Look, Numbers, looked_at
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.schema import FORMAT, VERSION
@@ -69,7 +69,8 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     Parameters
     ----------
     table : Table or BatchedTable
-        Private. The table to look at, in one pass: all of its rows.
+        Private. The table to look at: all of its rows, or a half, a quarter, ... of them, spread over it, where it
+        has more than 262,144 of them or 256 MiB.
     target : str or None, default=None
         Name of the column to predict. None leaves a line for it to be filled in.
     layout : Layout or None, default=None
@@ -92,7 +93,9 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     if target is not None:
         table.cells(target)
     layout = layout or Layout()
-    looks, n_rows = look_at(table, {*layout.missing, *_USUAL_MISSING}, target)
+    rows, step = looked_at(table)
+    markers = {*layout.missing, *_USUAL_MISSING}
+    looks = {name: Look(rows.cells(name), markers, is_target=name == target, step=step) for name in rows.column_names}
     proposals = {name: _propose(look) for name, look in looks.items()}
     occurring: set[str] = set().union(*(look.occurring for look in looks.values()))
     seen = [marker for marker in _USUAL_MISSING if marker in occurring and marker not in layout.missing]
@@ -117,9 +120,10 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     lacking = {
         name: _UNLABELLED if name == target else _PROPOSED
         for name, look in looks.items()
-        if look.n_present < n_rows and proposals[name].column.feature_names
+        if look.n_present < rows.n_rows and proposals[name].column.feature_names
     }
-    return toml_text(entries, heading=_HEADING, comments=comments, proposals=lacking)
+    heading = _HEADING if step == 1 else (*_HEADING, "", f"One row in {step} was looked at: others may say more.")
+    return toml_text(entries, heading=heading, comments=comments, proposals=lacking)
 
 
 def _propose(look: Look) -> _Proposal:
@@ -138,7 +142,7 @@ def _propose(look: Look) -> _Proposal:
     elif look.has_unread_dates:
         why = "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
         return _Proposal(IgnoredColumn(name), why)
-    elif look.words and look.rest.n_rows and (counts is None or len(counts) > _MOST_CODES):
+    elif look.words and look.rest.rows.size and (counts is None or len(counts) > _MOST_CODES):
         low, high = round_outward(look.rest.low, look.rest.high)
         words = ", ".join(toml_value(word) for word in sorted(look.words))
         why = f'missing = ["", {words}] in [table], and here type = "numeric" and bounds = [{low:g}, {high:g}]'
@@ -187,7 +191,7 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
         enough = len(spellings) <= 2 or n_rows >= _ROWS_PER_CODE * len(spellings)
         if len(codes) > 1 and len(spellings) <= _MOST_CODES and enough:
             return _Proposal(CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?")
-    if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and numbers.are_a_range:
+    if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and look.are_row_numbers:
         return _Proposal(IgnoredColumn(name), "row numbers?")
     if code := _missing_code(numbers):
         note = (

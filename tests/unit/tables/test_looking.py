@@ -1,4 +1,4 @@
-"""What a draft asks of a column, in a state that is bounded: the same wherever batches end."""
+"""What a draft asks of a column, and of which rows of a large table."""
 
 from pathlib import Path
 
@@ -9,10 +9,20 @@ import pyarrow.parquet
 import pytest
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables import CategoricalColumn, IgnoredColumn, NumericColumn, Schema, Table, draft_schema, open_table
-from sottovoce.tables.looking import Look, Numbers
+from sottovoce.tables import (
+    CategoricalColumn,
+    IgnoredColumn,
+    NumericColumn,
+    Schema,
+    Table,
+    draft_schema,
+    looking,
+    open_table,
+)
+from sottovoce.tables.looking import Look
 
 N_ROWS = 3000
+MARKERS = {"NA", "", "nan"}
 
 
 def frame() -> pd.DataFrame:
@@ -71,31 +81,25 @@ def test_columns_of_many_values_are_described(tmp_path: Path, kind: str) -> None
     assert draft_schema(open_table(path, most_rows=64), target="y") == text == whole
 
 
-@pytest.mark.parametrize("late", ["unknown", "1,5", "1.234,5", "12 %", "", "1e400", "nan"])
-@pytest.mark.parametrize("before", ["{:.6f}", "{:d}", "{:d}.234", "20{:02d}-01-17", "person {:d}", "1{:05d},5"])
-def test_a_last_cell_says_the_same_wherever_batches_end(tmp_path: Path, before: str, late: str) -> None:
-    cells = [before.format(row if "d" in before else row / 7) for row in range(1500)]
-    path = tmp_path / "t.csv"
-    pd.DataFrame({"x": [*cells, late], "z": np.arange(1501) / 7}).to_csv(path, index=False)
-    whole = draft_schema(open_table(path).whole())
-    assert draft_schema(open_table(path, most_rows=100)) == whole
-
-
-def test_what_is_kept_of_a_column_does_not_grow_with_its_rows() -> None:
-    rng = np.random.default_rng(3)
-    looks = {name: Look(name, {""}, is_target=False, most_seen=500) for name in ("id", "x", "y")}
-    for start in range(0, 100_000, 10_000):
-        x, ids = rng.normal(size=10_000), [f"visit {row}" for row in range(start, start + 10_000)]
-        table = Table(pa.table({"id": ids, "x": x.astype(str), "y": x}), "t", str)
-        for name, look in looks.items():
-            look.add(table.cells(name))
-            held = [look.counts or (), look._seen, *(numbers._sample for numbers in look.written.values())]
-            assert all(len(one) <= 8192 for one in held)
-    assert [look.n_present for look in looks.values()] == [100_000] * 3
-    assert (looks["id"].repeats, looks["id"].numbers) == (False, None)
-    as_texts, as_numbers = (looks[name].written[None] for name in ("x", "y"))
-    assert abs(as_texts.median) < 0.05
-    assert (as_texts.median, as_texts.mixed) == (as_numbers.median, as_numbers.mixed)
+def test_of_a_large_table_some_rows_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    whole = open_table(tmp_path / "t.csv").whole()
+    small = schema_of(draft_schema(whole, target="y"), tmp_path)
+    for name, most in (("_MOST_ROWS", 1000), ("_MOST_BYTES", 120_000)):
+        monkeypatch.setattr(looking, name, most)
+        seen, step = looking.looked_at(whole)
+        assert step == 4 and abs(seen.n_rows - N_ROWS / step) < 3
+        places = np.array([int(one.removeprefix("person ")) for one in seen.data["name"].to_pylist()])
+        assert (np.diff(places) > 0).all()
+        assert all(len(np.unique(places % period)) == period for period in (2, 3, 4, 7, 74))  # none is missed
+        for most_rows in (64, 700):
+            rows, again = looking.looked_at(open_table(tmp_path / "t.csv", most_rows=most_rows))
+            assert again == step and rows.data.equals(seen.data)
+        text = draft_schema(whole, target="y")
+        assert f"# One row in {step} was looked at" in text
+        schema = schema_of(text, tmp_path)
+        one_cell = ("nearly", "late")  # which may not be seen
+        assert all(type(schema[one]) is type(small[one]) for one in small.column_names if one not in one_cell)
 
 
 def test_a_target_of_too_many_texts_is_refused() -> None:
@@ -105,9 +109,7 @@ def test_a_target_of_too_many_texts_is_refused() -> None:
 
 
 def looked(*texts: str | None) -> Look:
-    look = Look("x", {"NA", "", "nan"}, is_target=False)
-    look.add(Table(pa.table({"x": pa.array(texts, pa.string())}), "t", str).cells("x"))
-    return look
+    return Look(Table(pa.table({"x": pa.array(texts, pa.string())}), "t", str).cells("x"), MARKERS, is_target=False)
 
 
 def test_markers_are_no_values_and_every_spelling_of_a_number_is_one() -> None:
@@ -116,16 +118,13 @@ def test_markers_are_no_values_and_every_spelling_of_a_number_is_one() -> None:
     assert look.counts == {"1": 2, "4": 1, "7e2": 1, "inf": 1, "1_0": 1}
     numbers = look.written[None]
     assert (numbers.low, numbers.high, numbers.whole, numbers.median) == (1.0, 700.0, True, 4.0)
-    assert not numbers.are_a_range
+    assert not look.are_row_numbers
     assert looked("1", "x").numbers is looked("inf", "nan").numbers is looked().numbers is None
 
 
-@pytest.mark.parametrize("change", [None, (5, 6), (5, 5.5), (0, -1), (99, np.inf)])
-def test_row_numbers_are_told_from_numbers_like_them(change: tuple[int, float] | None) -> None:
-    values = np.random.default_rng(2).permutation(100).astype(float)
+@pytest.mark.parametrize("change", [None, (5, "6"), (5, "5.5"), (0, "-1"), (99, "inf")])
+def test_row_numbers_are_told_from_numbers_like_them(change: tuple[int, str] | None) -> None:
+    texts = [str(value) for value in np.random.default_rng(2).permutation(100)]
     if change is not None:
-        values[values == change[0]] = change[1]
-    numbers = Numbers()
-    for part in np.split(values, 4):
-        numbers.add(part)
-    assert numbers.are_a_range == (change is None)
+        texts[texts.index(str(change[0]))] = change[1]
+    assert looked(*texts).are_row_numbers == (change is None)
