@@ -130,7 +130,7 @@ class RowReader:
         may_lack = None if labelled else schema.target
         width = n_more + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
         opened = self.reading.batches(
-            path, schema.layout, names=schema.column_names, may_lack=may_lack, once=True, report=report,
+            path, schema.layout, names=schema.column_names, may_lack=may_lack, report=report,
             most_rows=_most_rows(width),
         )  # fmt: skip
         used = self._refuse_lacking(opened, labelled, beside)

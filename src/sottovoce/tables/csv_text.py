@@ -4,17 +4,18 @@ from __future__ import annotations
 
 import contextlib
 import csv
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
+from contextlib import closing
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 from typing import Any
 
 from sottovoce._optional import pa
-from sottovoce._validation import in_order
+from sottovoce._validation import in_order, whole_number
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import Lines, Reported, Source, TextStream, first_line
+from sottovoce.tables.text import Lines, Reported, Source, first_line, text_lines
 
 
 class CsvText:
@@ -22,7 +23,7 @@ class CsvText:
 
     Only the start of the file is read when it is opened. Each call of `tables` reads it from the start to the end.
 
-    ``skip_rows``, ``block_bytes``, ``report``: see `TextStream`.
+    ``skip_rows``, ``block_bytes``, ``report``: see `text_lines`.
     ``names``: of the columns, for a file without a header.
     ``may_lack``: one of them that may be absent.
     ``most_rows``: of a table.
@@ -35,11 +36,14 @@ class CsvText:
         report: Reported | None, names: Sequence[str] | None, may_lack: str | None, most_rows: int,
     ) -> None:  # fmt: skip
         self._source, self._has_header, self._delimiter, self._most_rows = source, layout.header, delimiter, most_rows
-        self._stream = partial(TextStream, source, skip_rows, layout.comment, block_bytes, report)
+        self._lines = partial(
+            text_lines, source, skip_rows=whole_number("skip_rows", skip_rows, at_least=0), comment=layout.comment,
+            block_bytes=block_bytes, report=report,
+        )  # fmt: skip
         self.size, self._path = source.size, source.path
-        self._started: TextStream | None = self._stream()
-        start = self._started.first_line()
-        if start is None:
+        with closing(self._numbered(self._lines())) as numbered:
+            number, start = next(numbered, (0, b""))
+        if not number:
             raise TableError(f"{self._path}: the file holds no data.")
         try:
             cells = self._cells(start)
@@ -50,8 +54,7 @@ class CsvText:
         if self._has_header:
             self.names = [name.strip() for name in cells]
         else:
-            self.names = self._given_names(cells, names, may_lack)
-            self._started.put_back(start)
+            self.names = self._given_names(cells, names, may_lack, number)
         refuse_repeated_names(self.names, str(self._path))
         header = pa.schema([(name, pa.string()) for name in self.names]).empty_table()
         self.header = Table(header, str(self._path), self.line)
@@ -70,26 +73,29 @@ class CsvText:
 
     def line(self, row: int) -> str:
         """Return where a row stands in the file, which is read again: it is called for errors only."""
-        if self._source.again:
-            with contextlib.suppress(TableError, StopIteration):  # the file has gone: the row is what can be told
-                numbered = chain.from_iterable(lines.numbered() for lines in self._after_header().lines())
-                return f"line {next(islice(numbered, row, None))[0]}"
+        with contextlib.suppress(TableError, StopIteration):  # the file has gone: the row is what can be told
+            return f"line {next(islice(self._numbered(self._rows()), row, None))[0]}"
         return f"row {row + 1}"
 
-    def _after_header(self) -> TextStream:
-        stream = self._stream()
-        if self._has_header:
-            stream.first_line()
-        return stream
+    @staticmethod
+    def _numbered(some: Iterator[Lines]) -> Generator[tuple[int, bytes]]:
+        for lines in some:
+            yield from lines.numbered()
+
+    def _rows(self) -> Iterator[Lines]:
+        """Yield the lines after the header."""
+        is_header = self._has_header
+        for lines in self._lines():
+            if is_header:
+                is_header, lines = not lines.raw.strip(b"\r\n"), lines.after_first()
+            if lines.raw:
+                yield lines
 
     def _parsed(self, columns: Sequence[str]) -> Iterator[tuple[Lines, Any]]:
         """Yield some lines of the file and their cells in these columns, until its end."""
-        stream, self._started = self._started, None
-        if stream is None:
-            self._source.refuse_changed()
-            stream = self._after_header()
+        self._source.refuse_changed()
         is_empty = True
-        for lines in stream.lines():
+        for lines in self._rows():
             quoted = b'"' in lines.raw
             try:
                 # a quoted cell may hold line ends, which is looked for in every column
@@ -155,7 +161,9 @@ class CsvText:
                 )
         return TableError(f"{self._path}: cannot be read as CSV: {first_line(error)}")
 
-    def _given_names(self, cells: Sequence[str], names: Sequence[str] | None, may_lack: str | None) -> list[str]:
+    def _given_names(
+        self, cells: Sequence[str], names: Sequence[str] | None, may_lack: str | None, number: int
+    ) -> list[str]:
         """Return the names of the columns of a file without a header, ``cells`` being those of its first line."""
         if names is None:
             return [f"column_{position + 1}" for position in range(len(cells))]
@@ -165,7 +173,7 @@ class CsvText:
         if may_lack in names and len(cells) == len(names) - 1:
             return [name for name in names if name != may_lack]
         raise TableError(
-            f"{self._path}, {self.line(0)}: {len(cells)} cells, but the schema describes {len(names)} columns. A "
+            f"{self._path}, line {number}: {len(cells)} cells, but the schema describes {len(names)} columns. A "
             'file without a header needs one section a column, in its order; write type = "ignore" for those to leave '
             'out. If the cells are separated otherwise, give delimiter="...".'
         )

@@ -55,7 +55,7 @@ class ParquetRows:
             for batch in file.iter_batches(self._batch_rows, columns=list(columns), use_threads=False):
                 yield Table.of_rows(pa.Table.from_batches([batch]), str(self._source.path), first_row)
                 first_row += batch.num_rows
-                if self._report is not None and self._source.size is not None:
+                if self._report is not None:
                     self._report(self._source.size * first_row // self._n_rows, self._source.size)
         self._source.refuse_changed()
 

@@ -198,7 +198,7 @@ def read_table(
     """
     batched = open_table(
         path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
-        query=query, once=True,
+        query=query,
     )  # fmt: skip
     return batched.whole()
 
@@ -213,7 +213,6 @@ def open_table(
     skip_rows: int = 0,
     table: str | None = None,
     query: str | None = None,
-    once: bool = False,
     report: Reported | None = None,
     block_bytes: int = BLOCK_BYTES,
     most_rows: int = MOST_ROWS,
@@ -224,10 +223,8 @@ def open_table(
     ----------
     path, layout, format, names, may_lack, skip_rows, table, query
         As for `read_table`.
-    once : bool, default=False
-        Whether the rows are asked for only once. A pipe is then read as they are; else it is kept on disk.
     report : callable or None, default=None
-        Called as ``report(done, of)`` while the file is read: bytes that were read, and bytes of the file or None.
+        Called as ``report(done, of)`` while the file is read: bytes that were read, and bytes of the file.
     block_bytes, most_rows : int
         How much is read at once: of a text file, and rows in a table.
 
@@ -257,7 +254,7 @@ def open_table(
     layout = layout or Layout()
     delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
     text = CsvText(
-        Source(path, once=once), layout, delimiter, skip_rows=skip_rows, block_bytes=block_bytes, report=report,
+        Source(path), layout, delimiter, skip_rows=skip_rows, block_bytes=block_bytes, report=report,
         names=names, may_lack=may_lack, most_rows=most_rows,
     )  # fmt: skip
     return BatchedTable(text, str(path))

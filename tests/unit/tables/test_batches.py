@@ -200,20 +200,18 @@ def pipe(path: Path, raw: bytes) -> threading.Thread:
     return writer
 
 
-@pytest.mark.parametrize("once", [True, False])
 @pytest.mark.parametrize("in_memory", [1 << 22, 10])
-def test_a_pipe_is_a_table(tmp_path: Path, once: bool, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_pipe_is_a_table(tmp_path: Path, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.tables.text._PIPE_IN_MEMORY", in_memory)
     path = tmp_path / "t.csv.gz"
     writer = pipe(path, gzip.compress(b"a,b\n1,2\n\n3,4\n"))
-    table = open_table(path, once=once, block_bytes=3)
+    table = open_table(path, block_bytes=3)
     writer.join()
     expected = [("line 2", "1", "2"), ("line 4", "3", "4")]
-    for _ in range(1 if once else 3):
+    for _ in range(3):
         assert [row for batch in table for row in rows_of(batch)] == expected
-    if not once:
-        assert table.n_rows == 2
-        assert rows_of(table.whole()) == expected
+    assert table.n_rows == 2
+    assert rows_of(table.whole()) == expected
 
 
 def test_a_file_behind_a_pipe_has_no_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

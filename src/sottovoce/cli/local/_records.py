@@ -25,7 +25,7 @@ def read_records(
     ``label``: column of the label; None yields None for each.
     ``missing``: cells that hold no value; by default empty ones.
     """
-    table = open_table(path, format="parquet" if path.suffix in _PARQUET else "csv", once=True)
+    table = open_table(path, format="parquet" if path.suffix in _PARQUET else "csv")
     wanted = _wanted(table, protocol, label)
     texts = {feature.name for feature in protocol.features or () if isinstance(feature, CategoricalFeature)}
     gone = () if protocol.features is None else missing or ("",)
