@@ -1,4 +1,4 @@
-"""Files by their addresses: paths of this machine, ``s3://``, ``gs://``, ``hdfs://``, and whatever fsspec knows.
+"""Files by their addresses: paths of this machine, ``s3://``, ``gs://``, ``abfs://`` and ``hdfs://``.
 
 What opens a store (keys, endpoints) is kept out of every text: a file is shown by its address without them.
 """
@@ -24,7 +24,10 @@ _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?([A-Za-z_]\w*=[^/&]*(?:&[A-Za-z_]\w*=[^/&]*)*)$")
 _WILD: Final = re.compile(r"[*?[]")
 _SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
-_NATIVE: Final = {"s3": "S3FileSystem", "gs": "GcsFileSystem", "hdfs": "HadoopFileSystem", "viewfs": "HadoopFileSystem"}
+_SYSTEMS: Final = {
+    "s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem", "hdfs": "HadoopFileSystem",
+    "viewfs": "HadoopFileSystem",
+}  # fmt: skip
 _LEAST_SECRET: Final = 4  # characters; shorter values of options would be cut out of ordinary words
 
 Stamp = tuple[Any, ...]
@@ -48,50 +51,36 @@ class _Store:
         return self.scheme == "file"
 
     @property
+    def is_server(self) -> bool:
+        """Whether a host belongs to the address alone; a bucket belongs to the path too."""
+        return self.scheme in ("hdfs", "viewfs")
+
+    @property
     def filesystem(self) -> Any:
         if self._filesystem is None:
             self._filesystem = self._connected()
         return self._filesystem
 
-    @property
-    def is_wrapped(self) -> bool:
-        return isinstance(self.filesystem, pa.fs.PyFileSystem)
-
     def _connected(self) -> Any:
-        scheme, options = _SAME.get(self.scheme, self.scheme), self.options
         if self.is_local:
             return pa.fs.LocalFileSystem()
-        if scheme not in (*_NATIVE, "abfs"):
-            return self._of_fsspec()
+        scheme = _SAME.get(self.scheme, self.scheme)
+        if scheme not in _SYSTEMS:
+            raise ParameterError(
+                f"{self!r}: files are read from paths and {', '.join(f'{one}://' for one in _SYSTEMS)}."
+            )
         with _wrapped(repr(self), self):
-            if not options:
+            if not self.options:
                 query = f"?{self.query}" if self.query else ""
                 return pa.fs.FileSystem.from_uri(f"{scheme}://{self.place}{query}")[0]
-            if scheme == "abfs":
-                return pa.fs.AzureFileSystem(**options)
+            host, _, port = self.place.rpartition("@")[2].partition(":")
+            where = {"host": host or "default", **({"port": int(port)} if port else {})} if self.is_server else {}
             try:
-                kind = getattr(pa.fs, _NATIVE[scheme])
-                if _NATIVE[scheme] == "HadoopFileSystem":
-                    host, _, port = self.place.rpartition("@")[2].partition(":")
-                    return kind(host=host or "default", **({"port": int(port)} if port else {}), **options)
-                return kind(**options)
+                return getattr(pa.fs, _SYSTEMS[scheme])(**where, **self.options)
             except TypeError as error:
                 raise ParameterError(
-                    f"storage_options for {self!r} do not fit pyarrow.fs.{_NATIVE[scheme]}: {self.hidden(str(error))}."
+                    f"storage_options for {self!r} do not fit pyarrow.fs.{_SYSTEMS[scheme]}: {self.hidden(str(error))}."
                 ) from None
-
-    def _of_fsspec(self) -> Any:
-        try:
-            import fsspec
-        except ImportError:
-            raise ParameterError(
-                f"{self!r}: addresses of this kind need fsspec: pip install 'sottovoce[cluster]'."
-            ) from None
-        try:
-            found = fsspec.core.url_to_fs(f"{self.scheme}://{self.place}", **self.options)[0]
-        except (ImportError, ValueError, TypeError) as error:
-            raise ParameterError(f"{self!r}: {first_line(self.hidden(str(error)))}") from None
-        return pa.fs.PyFileSystem(pa.fs.FSSpecHandler(found))
 
     def hidden(self, text: str) -> str:
         """Return a text of somebody else's without what opens the store."""
@@ -144,10 +133,6 @@ class DataFile:
                 raise TableError(f"{self.shown}: cannot read the file: {error.strerror}.") from None
             return known.st_size, known.st_mtime_ns, known.st_ino, known.st_dev
         with _wrapped(self.shown, self._store):
-            if self._store.is_wrapped:
-                wrapped_system = self.filesystem.handler.fs
-                wrapped_system.invalidate_cache()
-                return (wrapped_system.info(self.path).get("size"), wrapped_system.ukey(self.path))
             info = self.filesystem.get_file_info(self.path)
             if info.type != pa.fs.FileType.File:
                 raise FileNotFoundError
@@ -226,15 +211,14 @@ def _remote(
     if asked and options:
         raise ParameterError("storage_options and a query (?...) of the address: give all of it in storage_options.")
     store = stores.setdefault((scheme, place, asked), _Store(scheme, place, options, asked))
-    path, before = _path(store, place.rpartition("@")[2], inside)
-
-    def shown_as(path: str) -> str:
-        return path if is_address(path) else before + path.lstrip("/")
+    host = place.rpartition("@")[2]
+    before = f"{scheme}://{host}/" if store.is_server else f"{scheme}://"
+    path = f"/{inside}".rstrip("/") or "/" if store.is_server else f"{host}/{inside}".rstrip("/")
 
     def files(paths: Iterable[str]) -> list[DataFile]:
-        return [DataFile(store, each, shown_as(each)) for each in paths]
+        return [DataFile(store, each, before + each.lstrip("/")) for each in paths]
 
-    shown = shown_as(path)
+    shown = before + path.lstrip("/")
     with _wrapped(shown, store):
         wild = _WILD.search(path)
         info = store.filesystem.get_file_info(path)
@@ -259,19 +243,6 @@ def _remote(
                 f"give a pattern such as {shown}/**/*{ending}."
             )
         return files(named)
-
-
-def _path(store: _Store, host: str, inside: str) -> tuple[str, str]:
-    """Return what a store calls a file, and what stands before that in its address.
-
-    A host belongs to the address alone where the store is a server; a bucket belongs to the path too.
-    """
-    if store.scheme in ("hdfs", "viewfs"):
-        return f"/{inside}".rstrip("/") or "/", f"{store.scheme}://{host}/"
-    path = f"{host}/{inside}".rstrip("/")
-    if store.is_wrapped:
-        path = str(store.filesystem.handler.fs._strip_protocol(f"{store.scheme}://{path}"))
-    return path, f"{store.scheme}://"
 
 
 def _fits(path: str, pattern: str) -> bool:

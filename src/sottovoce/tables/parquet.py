@@ -37,7 +37,7 @@ class ParquetTable(CutTable):
     ----------
     path : str, Path or sequence of them
         A file, a folder (its ``*.parquet`` files in the order of their names), a pattern with ``*``, or several of
-        them, one after another. Each is a path or an address: ``s3://``, ``gs://``, ``hdfs://``, or what fsspec knows.
+        them, one after another. Each is a path or an address: ``s3://``, ``gs://``, ``abfs://`` or ``hdfs://``.
     features : sequence of str or None, default=None
         The columns of the matrix, in this order. None: all but the target, in the order of the first file.
     target : str or None, default=None
