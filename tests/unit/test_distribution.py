@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from sottovoce._addresses import documentation
-from sottovoce.cli.proof import proof_names, proof_page, proof_path
+from sottovoce.cli.proof import _pages, proof_names, proof_page
 
 for needed in ("build", "twine", "hatch_fancy_pypi_readme"):
     pytest.importorskip(needed)
@@ -54,7 +54,8 @@ def test_twine_finds_nothing_to_say(wheel):
 def test_the_wheel_has_the_proofs(wheel):
     with zipfile.ZipFile(wheel) as opened:
         for name in proof_names():
-            packed = f"sottovoce/proofs/{proof_path(name).removeprefix('docs/')}"
+            page = Path(str(_pages()[name]))
+            packed = f"sottovoce/proofs/{page.relative_to(ROOT / 'docs')}"
             assert opened.read(packed).decode("utf-8") == proof_page(name), name
         assert len([name for name in opened.namelist() if "/proofs/" in name and name.endswith(".md")]) == len(
             proof_names()

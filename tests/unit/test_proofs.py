@@ -14,7 +14,7 @@ import sottovoce as sv
 from sottovoce import _addresses
 from sottovoce._addresses import documentation, where_to_read
 from sottovoce.cli import app
-from sottovoce.cli.proof import _pages, proof_names, proof_page, proof_path
+from sottovoce.cli.proof import _pages, proof_names, proof_page
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import receipt_page
 
@@ -73,7 +73,6 @@ def test_every_proof_that_code_names_is_shipped():
     assert len(named) > 15
     for path in named:
         assert (ROOT / path).exists(), path
-        assert proof_path(path) == path
         assert proof_page(path) == (ROOT / path).read_text(encoding="utf-8")
 
 
@@ -86,8 +85,6 @@ def test_names_and_titles():
     assert names["dp_scd"] == "DP-SCD with secret dual variables"
     rules = (ROOT / "docs/privacy/README.md").read_text(encoding="utf-8")
     assert proof_page("README") == proof_page("ground-rules") == rules
-    assert proof_path("ground_rules") == "docs/privacy/README.md"
-    assert proof_path("known_limits") == "docs/known_limits.md"
     with pytest.raises(ParameterError, match=r"no proof is named 'dp_sc'\. Did you mean 'dp_scd'.*lists all"):
         proof_page("dp_sc")
 
@@ -120,14 +117,3 @@ def test_the_command_prints_what_the_receipt_names():
     wrong = runner.invoke(app, ["proof", "dp_sc"])
     assert wrong.exit_code == 2
     assert "Did you mean 'dp_scd'" in wrong.output
-
-
-def test_in_a_terminal_relative_links_become_addresses():
-    from sottovoce.cli.proof import _with_addresses
-
-    text = "[a](cluster.md#x) [b](../known_limits.md) [c](#here) [d](https://a.io/b.md) [e](../../src/x.py) w[i](t)"
-    made = _with_addresses(text, "docs/privacy")
-    assert made == (
-        f"[a]({documentation('docs/privacy/cluster.md#x')}) [b]({documentation('docs/known_limits.md')}) [c](#here) "
-        f"[d](https://a.io/b.md) [e]({documentation('src/x.py')}) w[i](t)"
-    )

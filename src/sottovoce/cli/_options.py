@@ -37,22 +37,6 @@ _STDIN = Path("/dev/stdin")
 LEDGER: Any = {"envvar": "SOTTOVOCE_LEDGER", "show_envvar": True}
 
 
-def complete_column(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Return the columns that begin so, of the table or schema that the line names; nothing if they cannot be told."""
-    try:
-        # an option without its value stops the parser before it names the arguments: the table is the last one
-        names = _columns(ctx.params.get("schema"), ctx.params.get("table") or ctx.args[-1])
-    except Exception:  # a proposal that fails is none: an error would be printed into the line that is being written
-        return []
-    return [name for name in names if name.startswith(incomplete)]
-
-
-def _columns(schema: Any, table: Any) -> list[str]:
-    from sottovoce.tables import Schema, open_table
-
-    return list(Schema.from_toml(schema).column_names if schema is not None else open_table(table).column_names)
-
-
 class ModelKind(StrEnum):
     """What to train."""
 
@@ -155,7 +139,7 @@ def _table(text: str) -> Any:
 
 
 TABLE: Any = argument("TABLE", _TABLES, parser=_table)
-TARGET: Any = option("--target", "The column to predict. Default: that of the schema.", autocompletion=complete_column)
+TARGET: Any = option("--target", "The column to predict. Default: that of the schema.")
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",
 )  # fmt: skip

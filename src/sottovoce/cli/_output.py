@@ -8,12 +8,13 @@ import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, TypeAlias
 
 from rich.box import SIMPLE
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
@@ -159,40 +160,12 @@ def _keep(path: Path, text: Content) -> str:
     return f"The content was kept in {kept}: its privacy budget is spent, do not lose it."
 
 
-class ReadingBar:
-    """Draws a bar each time that a table is read from its start, where ``shown`` and stderr is a terminal.
-
-    Itself it is what a reader tells bytes to; whoever works on rows tells how many.
-    """
-
-    def __init__(self, path: Path, *, shown: bool = True) -> None:
-        self._path, self._shown = path, shown
-        self._bar: Progress | None = None
-        self._rows = 0
-
-    def __call__(self, done: int, of: int | None) -> None:
-        self._update(completed=done, total=of)
-
-    def rows(self, more: int) -> None:
-        self._rows += more
-        self._update(rows=f"{self._rows:,} rows")
-
-    def _update(self, **known: object) -> None:
-        if self._bar is not None:
-            self._bar.update(self._bar.task_ids[0], **known)  # type: ignore[arg-type]
-
-    @contextmanager
-    def drawn(self) -> Iterator[None]:
-        console = Console(stderr=True)
-        if not (self._shown and console.is_terminal):
-            yield
-            return
-        columns = (
-            TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TextColumn("{task.fields[rows]}"),
-            TimeRemainingColumn(),
-        )  # fmt: skip
-        with Progress(*columns, console=console, transient=True, redirect_stdout=False) as self._bar:
-            self._rows = 0
-            self._bar.add_task(f"reading {self._path.name}", total=None, rows="")
-            yield
-        self._bar = None
+@contextmanager
+def reading_bar(path: Path, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
+    """Draw on a terminal how many rows of a table were read, where ``shown``; yield what is told how many more."""
+    console = Console(stderr=True)
+    columns = SpinnerColumn(), TextColumn("{task.description}: {task.completed:,.0f} rows"), TimeElapsedColumn()
+    is_drawn = shown and console.is_terminal
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=not is_drawn) as bar:
+        task = bar.add_task(f"reading {path.name}", total=None)
+        yield partial(bar.advance, task)

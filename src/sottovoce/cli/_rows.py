@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Generator, Iterable, Iterator
-from contextlib import closing
+from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,12 +16,11 @@ import scipy.sparse as sp
 from sottovoce.central.data.scratch_table import ScratchTable
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
-from sottovoce.cli._output import ReadingBar
+from sottovoce.cli._output import reading_bar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
 from sottovoce.tables.reading import MOST_ROWS
-from sottovoce.tables.text import Reported
 
 Mask = npt.NDArray[np.bool_]
 Labels = npt.NDArray[Any]
@@ -39,7 +39,7 @@ class OpenedTable:
     table: BatchedTable  # the cells as they are in the file
     layout: Layout  # how cells are written
     used: Collection[str]  # columns
-    bar: ReadingBar
+    bar: Callable[[], AbstractContextManager[Callable[[int], object]]]  # draws how many rows were read
     n_rows: int
     groups: Callable[[], Any] | None  # returns whose row each is; None where the unit is a row
     chosen: Mask | None = None  # which rows of the file these are; None: all
@@ -68,9 +68,9 @@ class OpenedTable:
 
     def _pieces(self) -> Generator[tuple[Any, Labels]]:
         """Yield rows and labels, some at a time."""
-        with self.bar.drawn():
+        with self.bar() as more:
             for part in self.table.batches(self.used):
-                self.bar.rows(part.n_rows)
+                more(part.n_rows)
                 X, y = self.encoder.features(part), self.encoder.labels(part)
                 if self.chosen is not None:
                     own = self.chosen[part.first_row : part.first_row + part.n_rows]
@@ -104,12 +104,12 @@ class RowReader:
 
         ``quiet``: False draws on stderr how much of the file was read, each time that it is.
         """
-        encoder, schema, bar = self.encoder, self.schema, ReadingBar(path, shown=not quiet)
+        encoder, schema, bar = self.encoder, self.schema, partial(reading_bar, path, shown=not quiet)
         table = self.reading.batches(
-            path, schema.layout, names=schema.column_names, most_rows=_most_rows(_row_bytes(encoder) // 8), report=bar
+            path, schema.layout, names=schema.column_names, most_rows=_most_rows(_row_bytes(encoder) // 8)
         )
         used = self._refuse_lacking(table, True, ())
-        with bar.drawn():
+        with bar():
             n_rows = table.n_rows
 
         def people() -> Any:
@@ -119,7 +119,7 @@ class RowReader:
         return OpenedTable(encoder, table, layout, used, bar, n_rows, None if schema.unit is None else people)
 
     def stream(
-        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, report: Reported
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int
     ) -> Iterator[tuple[Table, Any, Labels | None]]:
         """Return cells, rows and labels of a file; so few at a time that they and what comes of them is small.
 
@@ -130,7 +130,7 @@ class RowReader:
         may_lack = None if labelled else schema.target
         width = n_more + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
         opened = self.reading.batches(
-            path, schema.layout, names=schema.column_names, may_lack=may_lack, report=report,
+            path, schema.layout, names=schema.column_names, may_lack=may_lack,
             most_rows=_most_rows(width),
         )  # fmt: skip
         used = self._refuse_lacking(opened, labelled, beside)

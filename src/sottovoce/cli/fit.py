@@ -43,7 +43,6 @@ class _Unit:
     unit: str | None = cli.option(
         "--unit",
         "The column that says whose row it is, never a feature: people are protected, not rows.",
-        autocompletion=cli.complete_column,
     )
     max_rows_per_unit: int | None = MODELS.option("max_rows_per_group", "--max-rows-per-unit")
 

@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin
 from sottovoce._files import whole_file
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import is_terminal, write_data
-from sottovoce.cli._output import ReadingBar, check_output, say_how_good
+from sottovoce.cli._output import check_output, reading_bar, say_how_good
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.estimators.remote import count_right, r_squared_of, sum_squares
@@ -36,7 +36,6 @@ def predict(
         "--id",
         "A column of TABLE to write beside the predictions, as it is; may be repeated.",
         default=[],
-        autocompletion=cli.complete_column,
     ),
     score: bool = cli.flag("--score", "Compare with the labels in TABLE; the result goes to stderr."),
     reading: cli.Reading,
@@ -61,13 +60,12 @@ def predict(
     rated = count_right if isinstance(estimator, ClassifierMixin) else sum_squares
     n_rows, parts = 0, []
     # bars and predictions do not share a terminal
-    bar = ReadingBar(table, shown=out is not None or not is_terminal())
-    with bar.drawn():
-        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), report=bar)
+    with reading_bar(table, shown=out is not None or not is_terminal()) as more:
+        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes))
         with _written(out) as write:
             for number, (cells, X, y) in enumerate(stream):
                 predicted = estimator.predict(X)
-                bar.rows(len(predicted))
+                more(len(predicted))
                 columns = [cells.column(name) for name in ids]
                 columns.append(_cells(predicted))
                 if proba:

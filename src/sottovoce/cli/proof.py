@@ -3,18 +3,11 @@
 from __future__ import annotations
 
 import difflib
-import posixpath
-import re
-import sys
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
-from rich.console import Console
-from rich.markdown import Markdown
-
-from sottovoce._addresses import documentation
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import argument
 from sottovoce.cli._output import print_rows
@@ -23,9 +16,6 @@ from sottovoce.exceptions import ParameterError
 if TYPE_CHECKING:
     from importlib.resources.abc import Traversable
 
-_WIDTH = 110  # wider lines are hard to read
-# to a file or folder, not to a place on the page
-_LINK = re.compile(r"(?<=\]\()(?![a-z]+:)([^)#\s]+(?:\.\w+|/))(#[^)\s]*)?(?=\))")
 # beside privacy/, below docs/; pyproject.toml puts the same files into the wheel
 _FURTHER: Final = ("known_limits.md",)
 _GROUND_RULES: Final = "ground_rules"  # the page README.md
@@ -36,29 +26,11 @@ def proof(
         "NAME", "As in the receipt: dp_scd, docs/privacy/dp_scd.md. None: a list.", default=None
     ),
 ) -> None:
-    """Print the statement and proof behind a receipt; no network is needed.
-
-    A terminal shows the page with headings and tables, a pipe or file gets its Markdown as it is.
-    """
+    """Print the statement and proof behind a receipt, as Markdown; no network is needed."""
     if name is None:
         print_rows("Proofs: `sottovoce proof NAME` prints one", proof_names().items())
         return
-    page = proof_page(name)
-    console = Console(file=sys.stdout)
-    if not console.is_terminal:
-        echo(page, nl=False)
-        return
-    path = proof_path(name)
-    console = Console(file=sys.stdout, width=min(console.width, _WIDTH))
-    console.print(Markdown(_with_addresses(page, posixpath.dirname(path)), hyperlinks=True))
-    console.print(f"\n{documentation(path)}", style="dim", highlight=False, soft_wrap=True)
-
-
-def _with_addresses(page: str, folder: str) -> str:
-    def absolute(found: re.Match[str]) -> str:
-        return documentation(posixpath.normpath(f"{folder}/{found[1]}") + (found[2] or ""))
-
-    return _LINK.sub(absolute, page)
+    echo(proof_page(name), nl=False)
 
 
 def proof_names() -> dict[str, str]:
@@ -82,12 +54,6 @@ def proof_page(name: str) -> str:
     '# DP-SCD with secret dual variables'
     """
     return _page(name).read_text(encoding="utf-8")
-
-
-def proof_path(name: str) -> str:
-    """Return where the page of a proof is in the project: ``docs/privacy/dp_scd.md``."""
-    file = _page(name).name
-    return "docs/" + next((path for path in _FURTHER if Path(path).name == file), f"privacy/{file}")
 
 
 def _page(name: str) -> Traversable:

@@ -7,7 +7,7 @@ from pathlib import Path
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._output import ReadingBar, check_output
+from sottovoce.cli._output import check_output, reading_bar
 from sottovoce.tables import Layout, draft_schema
 
 
@@ -15,7 +15,7 @@ from sottovoce.tables import Layout, draft_schema
 def schema(
     *,
     table: Path = cli.TABLE,
-    target: str | None = cli.option("--target", "The column to predict.", autocompletion=cli.complete_column),
+    target: str | None = cli.option("--target", "The column to predict."),
     out: Path | None = cli.option("--out", "Where to write the draft. Default: stdout."),
     reading: cli.Reading,
     force: cli.ForceOption = False,
@@ -27,9 +27,8 @@ def schema(
     reading.refuse_unknown(table)
     if out is not None:
         check_output("--out", out, inputs=(table,), overwrite=force)
-    bar = ReadingBar(table)
-    with bar.drawn():
-        rows = reading.batches(table, Layout(), report=bar)
+    with reading_bar(table):
+        rows = reading.batches(table, Layout())
         draft = draft_schema(rows, target=target, layout=reading.layout(Layout()))
     if out is None:
         echo(draft, nl=False)

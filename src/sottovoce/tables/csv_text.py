@@ -15,7 +15,7 @@ from sottovoce._validation import in_order, whole_number
 from sottovoce.exceptions import TableError
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import Lines, Reported, Source, first_line, text_lines
+from sottovoce.tables.text import Lines, Source, first_line, text_lines
 
 
 class CsvText:
@@ -23,7 +23,7 @@ class CsvText:
 
     Only the start of the file is read when it is opened. Each call of `tables` reads it from the start to the end.
 
-    ``skip_rows``, ``block_bytes``, ``report``: see `text_lines`.
+    ``skip_rows``, ``block_bytes``: see `text_lines`.
     ``names``: of the columns, for a file without a header.
     ``may_lack``: one of them that may be absent.
     ``most_rows``: of a table.
@@ -33,12 +33,12 @@ class CsvText:
 
     def __init__(
         self, source: Source, layout: Layout, delimiter: str, *, skip_rows: int, block_bytes: int,
-        report: Reported | None, names: Sequence[str] | None, may_lack: str | None, most_rows: int,
+        names: Sequence[str] | None, may_lack: str | None, most_rows: int,
     ) -> None:  # fmt: skip
         self._source, self._has_header, self._delimiter, self._most_rows = source, layout.header, delimiter, most_rows
         self._lines = partial(
             text_lines, source, skip_rows=whole_number("skip_rows", skip_rows, at_least=0), comment=layout.comment,
-            block_bytes=block_bytes, report=report,
+            block_bytes=block_bytes,
         )  # fmt: skip
         self.size, self._path = source.size, source.path
         with closing(self._numbered(self._lines())) as numbered:

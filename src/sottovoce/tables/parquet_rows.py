@@ -9,7 +9,7 @@ from typing import Any
 from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import COMPRESSIONS, Reported, Source, first_line, unreadable
+from sottovoce.tables.text import COMPRESSIONS, Source, first_line, unreadable
 
 _BATCH_BYTES = 1 << 22
 _TEXT_BYTES = 16
@@ -20,13 +20,12 @@ class ParquetRows:
     """The columns of a Parquet file, and its rows, some at a time.
 
     ``most_rows``: of a table.
-    ``report``: told how much was read.
 
     Raises TableError if it is no Parquet file.
     """
 
-    def __init__(self, source: Source, most_rows: int, report: Reported | None = None) -> None:
-        self._source, self._report, self.size = source, report, source.size
+    def __init__(self, source: Source, most_rows: int) -> None:
+        self._source, self.size = source, source.size
         path = source.path
         if path.suffix.lower() in COMPRESSIONS:
             raise TableError(f"{path}: a Parquet file is compressed inside. Unpack it first.")
@@ -55,8 +54,6 @@ class ParquetRows:
             for batch in file.iter_batches(self._batch_rows, columns=list(columns), use_threads=False):
                 yield Table.of_rows(pa.Table.from_batches([batch]), str(self._source.path), first_row)
                 first_row += batch.num_rows
-                if self._report is not None:
-                    self._report(self._source.size * first_row // self._n_rows, self._source.size)
         self._source.refuse_changed()
 
     @contextmanager

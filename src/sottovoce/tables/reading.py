@@ -18,7 +18,7 @@ from sottovoce.tables.database import Database, DatabaseRows
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.parquet_rows import ParquetRows
 from sottovoce.tables.table import Cells, Table
-from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Reported, Source
+from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Source
 
 MOST_ROWS = 1 << 16
 KEPT_BYTES = 1 << 24
@@ -213,7 +213,6 @@ def open_table(
     skip_rows: int = 0,
     table: str | None = None,
     query: str | None = None,
-    report: Reported | None = None,
     block_bytes: int = BLOCK_BYTES,
     most_rows: int = MOST_ROWS,
 ) -> BatchedTable:
@@ -223,8 +222,6 @@ def open_table(
     ----------
     path, layout, format, names, may_lack, skip_rows, table, query
         As for `read_table`.
-    report : callable or None, default=None
-        Called as ``report(done, of)`` while the file is read: bytes that were read, and bytes of the file.
     block_bytes, most_rows : int
         How much is read at once: of a text file, and rows in a table.
 
@@ -250,11 +247,11 @@ def open_table(
     if kind == "parquet":
         if skip_rows:
             raise ParameterError("skip_rows is for text tables: a Parquet file has no lines.")
-        return BatchedTable(ParquetRows(Source(path), most_rows, report), str(path))
+        return BatchedTable(ParquetRows(Source(path), most_rows), str(path))
     layout = layout or Layout()
     delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
     text = CsvText(
-        Source(path), layout, delimiter, skip_rows=skip_rows, block_bytes=block_bytes, report=report,
+        Source(path), layout, delimiter, skip_rows=skip_rows, block_bytes=block_bytes,
         names=names, may_lack=may_lack, most_rows=most_rows,
     )  # fmt: skip
     return BatchedTable(text, str(path))

@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 from sottovoce._files import at_home
 from sottovoce._optional import pa
@@ -36,9 +36,6 @@ _BINARY_STARTS = (
 )
 _LONGEST_START = 4
 _PIPE_IN_MEMORY = 1 << 22
-
-# called with the bytes that were read, and with those of the whole file
-Reported: TypeAlias = "Callable[[int, int], None]"
 
 
 class Source:
@@ -117,7 +114,6 @@ def text_lines(
     skip_rows: int = 0,
     comment: str | None = None,
     block_bytes: int = BLOCK_BYTES,
-    report: Reported | None = None,
 ) -> Iterator[Lines]:
     """Yield the lines of a text file, some at a time: decompressed and checked, without a byte order mark.
 
@@ -126,11 +122,10 @@ def text_lines(
     ``skip_rows``: lines to skip at the start.
     ``comment``: what a line begins with that is no data.
     ``block_bytes``: read at once.
-    ``report``: told of each block.
 
     Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
     """
-    blocks = _skipped(source, skip_rows, block_bytes, report)
+    blocks = _skipped(source, skip_rows, block_bytes)
     if comment is not None:
         blocks = _without_comments(blocks, comment)
     held: list[bytes] = []
@@ -169,9 +164,9 @@ def _utf8(source: Source, raw: bytes, number: int) -> bytes:
     return raw
 
 
-def _skipped(source: Source, skip_rows: int, block_bytes: int, report: Reported | None) -> Iterator[bytes]:
+def _skipped(source: Source, skip_rows: int, block_bytes: int) -> Iterator[bytes]:
     left, mark = skip_rows, codecs.BOM_UTF8
-    for block in _decompressed(source, block_bytes, report):
+    for block in _decompressed(source, block_bytes):
         kept, mark = block.removeprefix(mark), b""
         while left and kept:
             _, newline, kept = kept.partition(b"\n")
@@ -182,7 +177,7 @@ def _skipped(source: Source, skip_rows: int, block_bytes: int, report: Reported 
         raise TableError(f"{source.path}: skip_rows = {skip_rows}, but the file has only {skip_rows - left + 1} lines.")
 
 
-def _decompressed(source: Source, block_bytes: int, report: Reported | None) -> Iterator[bytes]:
+def _decompressed(source: Source, block_bytes: int) -> Iterator[bytes]:
     """Yield the decompressed bytes; the first block is long enough to tell what the file is."""
     path, compression, first = source.path, COMPRESSIONS.get(source.path.suffix.lower()), True
     try:
@@ -192,8 +187,6 @@ def _decompressed(source: Source, block_bytes: int, report: Reported | None) -> 
                 if first and (found := next((why for what, why in _BINARY_STARTS if block.startswith(what)), None)):
                     raise TableError(f"{path}: the file {found}.")
                 first = False
-                if report is not None:
-                    report(file.tell(), source.size)
                 yield block
     except EOFError:
         raise TableError(f"{path}: the compressed file ends too early: it is truncated. Copy it again.") from None

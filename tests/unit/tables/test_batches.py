@@ -127,16 +127,11 @@ def test_rows_are_counted_and_read_again(tmp_path: Path, suffix: str) -> None:
     pack: Any = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[suffix]
     path = tmp_path / f"t.csv{suffix}"
     path.write_bytes(pack(raw))
-    reports: list[tuple[int, int | None]] = []
-    table = open_table(path, block_bytes=64, report=lambda done, of: reports.append((done, of)))
+    table = open_table(path, block_bytes=64)
     assert (table.column_names, table.n_rows, next(iter(table)) is next(iter(table))) == (("a", "b"), 1000, True)
     assert "a" in table
     for _ in range(2):
         assert [int(cell) for batch in table for cell in batch.column("a")] == list(range(1000))
-    size = path.stat().st_size
-    assert {of for _, of in reports} == {size}
-    assert reports[-1] == (size, size)
-    assert [done for done, _ in reports] == sorted(done for done, _ in reports)
 
 
 def test_a_large_table_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -252,16 +247,13 @@ def parquet(tmp_path: Path, **options: Any) -> tuple[Path, pa.Table]:
 @pytest.mark.parametrize("row_group_size", [64, 1000])
 def test_parquet_is_read_some_rows_at_a_time(tmp_path: Path, row_group_size: int) -> None:
     path, data = parquet(tmp_path, row_group_size=row_group_size)
-    reports: list[Any] = []
-    table = open_table(path, most_rows=100, report=lambda *told: reports.append(told))
-    assert table.n_rows == 1000
-    table = open_table(path, most_rows=100, report=lambda *told: reports.append(told))
+    assert open_table(path, most_rows=100).n_rows == 1000
+    table = open_table(path, most_rows=100)
     batches = list(table)
     assert max(batch.n_rows for batch in batches) <= 100
     assert [batch.first_row for batch in batches] == np.cumsum([0, *(batch.n_rows for batch in batches[:-1])]).tolist()
     assert pa.concat_tables(batch.data for batch in batches).to_pydict() == data.to_pydict()
     assert batches[1].line(3) == f"row {batches[1].first_row + 4}"
-    assert reports[-1] == (path.stat().st_size,) * 2
 
 
 def test_a_damaged_page_is_found_when_rows_are_counted(tmp_path: Path) -> None:
