@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from sottovoce._optional import pa
 from sottovoce.tables import Encoder, Table
 from sottovoce.tables.addresses import DataFile
-from sottovoce.tables.row_groups import CutTable, batches, row_groups
+from sottovoce.tables.row_groups import CutTable, batches, by_file, row_groups
 
 _BATCH_ROWS: Final = 1 << 16  # decoded and encoded at once
 
@@ -52,10 +52,10 @@ class EncodedRows(CutTable):
             yield self.encoder.features(cells)
 
     def _tables(self, names: Sequence[str]) -> Iterator[Table]:
-        for piece in self._pieces:
-            first = piece.first_row
-            for batch in batches(piece, names, _BATCH_ROWS):
-                yield Table.of_rows(pa.Table.from_batches([batch]), piece.file.shown, first)
+        for own in by_file(self._pieces):
+            first = own[0].first_row
+            for batch in batches(own, names, _BATCH_ROWS):
+                yield Table.of_rows(pa.Table.from_batches([batch]), own[0].file.shown, first)
                 first += batch.num_rows
 
 

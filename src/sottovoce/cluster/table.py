@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 
-from sottovoce._shown import html_table
 from sottovoce._validation import in_order, number, whole_number
 from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import RemoteTable
@@ -171,18 +170,6 @@ class DaskTable(RemoteTable):
         return (
             f"DaskTable({n_rows} rows x {n_columns} columns, {self.dtype}, {len(self.partitions.sources)} partitions "
             f"on {n_workers} worker{'s' * (n_workers != 1)}, {self._kept()}{', closed' * self._closed})"
-        )
-
-    def _repr_html_(self) -> str:
-        sources = self.partitions.sources
-        return html_table(
-            [
-                ("table on a cluster", repr(self)),
-                ("target", str(self._target)),
-                ("rows of a partition", f"{min(s.n_rows for s in sources):,} to {max(s.n_rows for s in sources):,}"),
-                ("memory of the matrix", f"{sum(s.n_bytes for s in sources) / 2**20:,.1f} MiB in all workers"),
-                ("partitions rebuilt", str(self.partitions.n_rebuilt)),
-            ]
         )
 
     @property

@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager
 from copy import copy
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from itertools import accumulate, groupby
 from typing import Any, Self
 
 from sottovoce.central.data.streamed import StreamedTable
@@ -18,34 +19,25 @@ _AT_ONCE = 16  # footers that are read at the same time
 
 
 @dataclass(frozen=True)
-class RowGroups:
-    """Some row groups of one file."""
+class RowGroup:
+    """One row group of a file."""
 
     file: DataFile
     # what the store said of the file; once sent to another machine, without what a machine says of its own disks
     stamp: Stamp
     rows_of_file: int
-    groups: tuple[tuple[int, int], ...]  # number and rows of each
-    first_row: int = 0  # place in the file of the first of them
-
-    @property
-    def n_rows(self) -> int:
-        return sum(rows for _, rows in self.groups)
+    number: int
+    n_rows: int
+    first_row: int  # place in the file of the first of them
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
-
-    def each(self) -> Iterator[RowGroups]:
-        first = self.first_row
-        for group in self.groups:
-            yield replace(self, groups=(group,), first_row=first)
-            first += group[1]
 
 
 class CutTable(StreamedTable):
     """A table that is read from row groups, and can be cut between them."""
 
-    def _of(self, pieces: tuple[RowGroups, ...]) -> None:
+    def _of(self, pieces: Sequence[RowGroup]) -> None:
         self._pieces, self._n_rows = pieces, sum(piece.n_rows for piece in pieces)
 
     @property
@@ -93,58 +85,69 @@ class CutTable(StreamedTable):
         ------
         TableError
         """
-        for piece in self._pieces:
-            refuse_changed(piece)
+        for own in by_file(self._pieces):
+            refuse_changed(own[0])
 
 
-def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> tuple[RowGroups, ...]:
+def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> list[RowGroup]:
     """Look at the footers of files, at no value.
 
     ``check``: gets the Arrow schema of each file, and the file; refuses what cannot be used.
     """
 
-    def look(file: DataFile) -> RowGroups:
+    def look(file: DataFile) -> list[RowGroup]:
         stamp = file.stamp()
         with opened(file) as parquet:
             known = parquet.metadata
             check(parquet.schema_arrow, file)
-            groups = tuple((number, known.row_group(number).num_rows) for number in range(known.num_row_groups))
-            return RowGroups(file, stamp, known.num_rows, groups)
+            sizes = [known.row_group(number).num_rows for number in range(known.num_row_groups)]
+            firsts = accumulate(sizes, initial=0)
+            return [
+                RowGroup(file, stamp, known.num_rows, number, size, first)
+                for number, (size, first) in enumerate(zip(sizes, firsts, strict=False))
+            ]
 
     with ThreadPoolExecutor(min(_AT_ONCE, len(files)), thread_name_prefix="sottovoce-footers") as threads:
-        found = tuple(threads.map(look, files) if len(files) > 1 else map(look, files))
+        found = [group for own in (threads.map(look, files) if len(files) > 1 else map(look, files)) for group in own]
     if not any(each.n_rows for each in found):
         raise TableError(f"{files[0]}: the table has columns, but no row of data.")
     return found
 
 
-def _cut(pieces: Sequence[RowGroups], parts: int) -> list[tuple[RowGroups, ...]]:
+def _cut(pieces: Sequence[RowGroup], parts: int) -> list[list[RowGroup]]:
     """Cut row groups into consecutive parts of about as many rows each; fewer where there are fewer row groups."""
     total = sum(piece.n_rows for piece in pieces)
-    by_part: dict[int, list[RowGroups]] = {}
+    by_part: dict[int, list[RowGroup]] = {}
     done = 0
-    for group in (group for piece in pieces for group in piece.each()):
+    for group in pieces:
         if group.n_rows:
             # it goes to the part that its middle falls into, so that parts differ by a group at most
             by_part.setdefault((2 * done + group.n_rows) * parts // (2 * total), []).append(group)
             done += group.n_rows
-    return [_joined(some) for some in by_part.values()]
+    return list(by_part.values())
 
 
-def batches(piece: RowGroups, names: Sequence[str], batch_rows: int, *, use_threads: bool = True) -> Iterator[Any]:
-    """Read some columns of some row groups, in order; refuse a file that changed, before and after."""
-    refuse_changed(piece)
-    with opened(piece.file) as file:
-        if file.metadata.num_rows != piece.rows_of_file:
-            raise _changed(piece.file)
-        numbers = [number for number, _ in piece.groups]
+def by_file(pieces: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
+    """Yield the row groups of one file after another."""
+    return (list(own) for _, own in groupby(pieces, lambda piece: id(piece.file)))
+
+
+def batches(
+    own: Sequence[RowGroup], names: Sequence[str], batch_rows: int, *, use_threads: bool = True
+) -> Iterator[Any]:
+    """Read some columns of some row groups of one file, in order; refuse a file that changed, before and after."""
+    first, numbers = own[0], [group.number for group in own]
+    refuse_changed(first)
+    with opened(first.file) as file:
+        if file.metadata.num_rows != first.rows_of_file:
+            raise _changed(first.file)
         # what comes over a network is fetched a row group at a time, in few and large requests
-        for some in [numbers] if piece.file.is_local else [[number] for number in numbers]:
+        for some in [numbers] if first.file.is_local else [[number] for number in numbers]:
             yield from file.iter_batches(batch_rows, row_groups=some, columns=list(names), use_threads=use_threads)
-    refuse_changed(piece)
+    refuse_changed(first)
 
 
-def refuse_changed(piece: RowGroups) -> None:
+def refuse_changed(piece: RowGroup) -> None:
     """Refuse a file that is not what it was, by what its store says of it."""
     if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
         raise _changed(piece.file)
@@ -153,17 +156,6 @@ def refuse_changed(piece: RowGroups) -> None:
 def opened(source: DataFile) -> AbstractContextManager[Any]:
     """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
     return opened_parquet(source, source.path, source.filesystem, here=source.is_local, hidden=source.hidden)
-
-
-def _joined(pieces: Sequence[RowGroups]) -> tuple[RowGroups, ...]:
-    """Return consecutive row groups with those of one file together."""
-    joined: list[RowGroups] = []
-    for piece in pieces:
-        if joined and joined[-1].file is piece.file and joined[-1].groups[-1][0] < piece.groups[0][0]:
-            joined[-1] = replace(joined[-1], groups=joined[-1].groups + piece.groups)
-        else:
-            joined.append(piece)
-    return tuple(joined)
 
 
 def _changed(file: DataFile) -> TableError:

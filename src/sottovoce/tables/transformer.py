@@ -183,23 +183,6 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         """
         return np.array(self._encoder().feature_names, dtype=object)
 
-    def column_of(self, feature: str) -> str:
-        """Return the column of the table that a feature was made of: ``"sex"`` for ``"sex=F"``.
-
-        Parameters
-        ----------
-        feature : str
-            One of `get_feature_names_out`.
-
-        Returns
-        -------
-        str
-        """
-        for column in self._encoder().schema.feature_columns:
-            if feature in column.feature_names:
-                return column.name
-        raise ParameterError(f"feature {feature!r} is none of this encoder; see get_feature_names_out().")
-
     def described(self) -> Schema:
         """Return the schema that tables are read with: the one that `fit` saw, or the one that is given."""
         return getattr(self, "_described", None) or self._read()
