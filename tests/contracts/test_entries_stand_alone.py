@@ -153,7 +153,7 @@ def test_labels_of_a_fit(kind):
         classifier = sv.DPLogisticRegression(data_norm=2.0, classes=classes, **BUDGET)
         with holding(classifier, X, given) as holder:
             classifier.read_labels(holder)
-            return holder.part.memory.get(LABEL, slice(0, 6)).tolist()
+            return holder.memory.get(LABEL, slice(0, 6)).tolist()
 
     found, n = differing(read, base, may_stop=True)
     assert not found
@@ -166,7 +166,7 @@ def test_numbers_of_a_fit(kind):
         ridge = sv.DPRidge(data_norm=2.0, label_bounds=(-1e20, 1e20), **BUDGET)
         with holding(ridge, X, given) as holder:
             ridge.read_labels(holder)
-            return holder.part.memory.get(LABEL, slice(0, 6)).tolist()
+            return holder.memory.get(LABEL, slice(0, 6)).tolist()
 
     found, n = differing(read, NUMBERS[kind], may_stop=True)
     assert not found

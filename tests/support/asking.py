@@ -9,9 +9,10 @@ import numpy as np
 
 from sottovoce.central.calibration import calibrated
 from sottovoce.central.core import Asked, Driven, drive
-from sottovoce.central.data.holder import Holder, LocalHolder, hold
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.sums.shared_counts import Prior
@@ -59,9 +60,9 @@ def straightened(
     return answered(asks, begun(rows, y, team), noise)
 
 
-def table_of(X: Any) -> LocalHolder:
+def table_of(X: Any) -> Part:
     """Return a holder of raw rows in memory."""
-    return LocalHolder(Part(X, Team(1, None)))
+    return Part(X, Team(1, None))
 
 
 def trained(plan: Plan, rows: Rows, targets: Any, streams: Streams, team: Team) -> Driven[Solution]:

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.central.data.holder import Holder, LocalHolder, hold
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Operation
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InMemory, RowMemory
-from sottovoce.central.data.targets import BeginModel, Given
+from sottovoce.central.data.targets import BeginModel, Given, hold
 from sottovoce.central.parallel import Team
 
 
@@ -57,30 +57,30 @@ def cut(
     return ManyParts(parts)
 
 
-def begun(rows: Any, targets: Any, team: Team | None = None) -> LocalHolder:
+def begun(rows: Any, targets: Any, team: Team | None = None) -> Part:
     """Return a holder of scaled rows, with a model begun on these targets."""
     holder = hold(rows, [np.asarray(targets, np.float64)], Team(1, None) if team is None else team)
     holder.ask(BeginModel(0))
     return holder
 
 
-def with_labels(labels: Any) -> LocalHolder:
+def with_labels(labels: Any) -> Part:
     """Return a holder of rows of zeros with these labels."""
     part = Part(np.zeros((len(labels), 1)), Team(1, None))
     part.memory.set(LABEL, np.asarray(labels, np.float64))
     part.targets = Given(1)
-    return LocalHolder(part)
+    return part
 
 
-def with_targets(targets: Any) -> LocalHolder:
+def with_targets(targets: Any) -> Part:
     """Return a holder of rows of zeros, whose divisors are 1, with these targets."""
     holder = with_labels(targets)
-    holder.part.memory.set(TARGET, np.asarray(targets, np.float64))
+    holder.memory.set(TARGET, np.asarray(targets, np.float64))
     return holder
 
 
-def with_lengths(lengths: Any) -> LocalHolder:
+def with_lengths(lengths: Any) -> Part:
     """Return a holder of rows whose measured lengths are these."""
     part = Part(np.zeros((len(lengths), 1)), Team(1, None))
     part.memory.set(LENGTH, np.asarray(lengths, np.float64))
-    return LocalHolder(part)
+    return part

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.central.core import drive
-from sottovoce.central.data.holder import hold
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.row_memory import DUAL
+from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.exceptions import PrivacyWarning
@@ -46,7 +46,7 @@ def printed_run(plan, X, y, seed):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)  # its claim does not hold, which is why it is looked at
         weights = drive(plan.train, holder, Streams(seed)).result.weights[0]
-    return holder.part.memory.whole(DUAL).copy(), weights * (plan.alpha_scaled * plan.n_samples)
+    return holder.memory.whole(DUAL).copy(), weights * (plan.alpha_scaled * plan.n_samples)
 
 
 @dataclass(frozen=True)

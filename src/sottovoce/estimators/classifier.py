@@ -17,9 +17,10 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._shown import quoted
 from sottovoce._validation import in_order
 from sottovoce._warnings import warn_of_privacy
-from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
 from sottovoce.central.data.outside import RemoteTable
+from sottovoce.central.data.part import Part
 from sottovoce.central.data.targets import Numbers, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -91,8 +92,8 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
 
     def read_labels(self, holder: Holder) -> None:
         names = self.public_classes()
-        if isinstance(holder, LocalHolder) and holder.part.labels is not None:
-            _refuse_no_classes(holder.part.labels)
+        if isinstance(holder, Part) and holder.labels is not None:
+            _refuse_no_classes(holder.labels)
         if names is None:
             names = holder.ask(FindClasses())
             self._take_classes(names)

@@ -23,7 +23,7 @@ from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import pa
 from sottovoce._validation import refuse_masked
 from sottovoce.central.data.beside import is_large_map
-from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import StreamedTable
@@ -298,7 +298,7 @@ def holding(estimator: Any, X: Any, y: Any = None, *, labelled: bool = True) -> 
     with team() as threads, _products(X):
         part = Part(X, threads, X.row_memory(X.shape[0]) if isinstance(X, StreamedTable) else None, labels=y)
         try:
-            yield LocalHolder(part)
+            yield part
         finally:
             part.memory.close()
 
@@ -308,6 +308,6 @@ def _products(X: Any) -> AbstractContextManager[None]:
     return one_blas_thread() if X.shape[1] < _WIDE else nullcontext()
 
 
-def holding_labels(y: NDArray[Any]) -> LocalHolder:
+def holding_labels(y: NDArray[Any]) -> Part:
     """Return a holder of labels alone."""
-    return LocalHolder(Part(np.empty((len(y), 0)), Team(1, None), labels=y))
+    return Part(np.empty((len(y), 0)), Team(1, None), labels=y)

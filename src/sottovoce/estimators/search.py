@@ -15,7 +15,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import drive
-from sottovoce.central.data.holder import Held, LocalHolder
+from sottovoce.central.data.holder import Held
 from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.outside import OutsideTable
 from sottovoce.central.data.part import Part
@@ -281,11 +281,11 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         if isinstance(prototype, DPLinearRegressor):
             numbers = np.clip(numbers_of(y), *prototype.label_range())
         else:
-            numbers = holder.part.memory.whole(LABEL).astype(np.float64)
+            numbers = holder.memory.whole(LABEL).astype(np.float64)
             if prototype.classes is None:
                 prototype.classes = list(prototype.classes_)
         with team() as threads:
-            measure_rows(LocalHolder(Part(X, threads)), prototype._column_names)
+            measure_rows(Part(X, threads), prototype._column_names)
         return prototype, X, y, numbers
 
     def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
-from sottovoce.central.data.holder import hold
 from sottovoce.central.data.lengths import make_rows
+from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue
 from sottovoce.central.sums.largest_eigenvalue import (
@@ -134,7 +134,7 @@ def wide(n=400, d=3000, constant=0.0, sparse=False):
 @pytest.mark.parametrize("constant", [0.0, 0.4])
 def test_wide_tables_are_sketched(constant, sparse, monkeypatch):
     X, holder = wide(constant=constant, sparse=sparse)
-    rows = holder.part.rows
+    rows = holder.rows
     X = np.hstack([X * rows.scale[:, None], np.full((len(X), int(rows.constant > 0)), rows.constant)])
     frobenius = np.linalg.norm(X @ X.T)  # as X'X
     assert sketched_norm(holder) == pytest.approx(frobenius * (1 + 128**-0.5), rel=0.15)
@@ -161,7 +161,7 @@ def test_the_sketch_is_the_product_in_whole_numbers(monkeypatch):
     """In every number of pieces, of parts and of columns at a time, dense and sparse."""
     monkeypatch.setattr(largest_eigenvalue, "_PIECE", 64)  # rows, fewer than the table has
     X, holder = wide(n=300, d=2100, constant=0.3)
-    rows = holder.part.rows
+    rows = holder.rows
     grid = 2.0 ** bits(2101)
     whole = np.trunc(np.hstack([X * rows.scale[:, None] * grid, np.full((300, 1), rows.constant * grid)]))
     column, sign = public_matrix(2101)

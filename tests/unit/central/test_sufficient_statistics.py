@@ -11,8 +11,8 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.central.data.holder import hold
 from sottovoce.central.data.lengths import make_rows
+from sottovoce.central.data.targets import hold
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, Gram, LabelColumn, gram

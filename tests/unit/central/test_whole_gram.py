@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sottovoce.central.data.holder import hold
 from sottovoce.central.data.lengths import make_rows
+from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
 from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products, coordinate_factors, moments_mechanism
@@ -75,7 +75,7 @@ def test_every_entry_is_exact_however_rows_are_stored_and_divided(label, density
 def test_blocks_of_any_sizes_fill_the_same_pieces():
     X, _ = table()
     holder = holder_of(X)
-    rows, sums = holder.part.rows, Products((8, 8), 2**42, GRID, 2**11)
+    rows, sums = holder.rows, Products((8, 8), 2**42, GRID, 2**11)
     for lo, hi in ((0, 1), (1, 2), (2, 2500), (2500, 5000)):
         sums.add(rows, lo, hi, np.empty((hi - lo, 0)))
     found, upper = sums.total(), np.triu_indices(8)
@@ -187,7 +187,7 @@ def test_cutting_shortens_every_row():
 def test_numbers_that_are_none_count_as_zero():
     """Rows were looked at before; a table that changes on the way must not end in numbers without bounds."""
     holder = holder_of(np.ones((5, 3)), constant=0.0)
-    holder.part.raw[:] = [np.nan, np.inf, -1e300]
+    holder.raw[:] = [np.nan, np.inf, -1e300]
     found = holder.ask(Gram()).matrix
     np.testing.assert_array_equal(found, 5.0 * np.array([[0, 0, 0], [0, 1, -1], [0, -1, 1]]))
 

@@ -8,7 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from sottovoce.central.data.holder import LocalHolder
 from sottovoce.central.data.operation import Effect
 from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
@@ -35,7 +34,7 @@ OPERATIONS = [Begin(1.0), *map(Move, (3.0, 5.0, 8.0)), CountRows(), Move(2.0), B
 def truth() -> list[object]:
     """The answers of one array in this process."""
     with team(1) as threads:
-        local = LocalHolder(Part(_X, threads))
+        local = Part(_X, threads)
         return [np.asarray(local.ask(operation)).tolist() for operation in OPERATIONS]
 
 

@@ -8,7 +8,7 @@ import pytest
 from rich.console import Console
 
 import sottovoce as sv
-from sottovoce.central.data.holder import LocalHolder
+from sottovoce.central.data.part import Part
 
 rng = np.random.default_rng(0)
 X = rng.standard_normal((60, 2))
@@ -72,6 +72,6 @@ def test_no_terminal_no_bar(capfd):
 
 
 def test_who_holds_the_rows_stands_beside_the_name(notebook, monkeypatch):
-    monkeypatch.setattr(LocalHolder, "status", lambda holder: "on 2 workers")
+    monkeypatch.setattr(Part, "status", lambda holder: "on 2 workers")
     model(verbose=1).fit(X.copy(), Y)
     assert all(shown.startswith("DPLogisticRegression on 2 workers <progress ") for shown in notebook.drawn)

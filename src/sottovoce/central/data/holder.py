@@ -1,18 +1,12 @@
 """Whoever holds the rows: what a solver knows of them, and how it asks."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import Operation
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import Given
-from sottovoce.central.parallel import Team
 from sottovoce.randomness import Streams
 
 T = TypeVar("T")
@@ -53,25 +47,6 @@ class Holder(ABC):
         """Take what operations need that toss coins of the holder's own, or take long."""
 
 
-class LocalHolder(Holder):
-    """Rows in this process: one part."""
-
-    def __init__(self, part: Part) -> None:
-        self.part = part
-        self.n_samples, self.n_features, self.dtype = part.n_samples, part.n_features, part.dtype
-
-    @property
-    def constant(self) -> float:  # type: ignore[override]
-        """Entry of the intercept's column in a scaled row; 0 when there is none."""
-        return self.part.constant
-
-    def ask(self, operation: Operation[T]) -> T:
-        return operation.on(self.part)
-
-    def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:
-        self.part.coins, self.part.progress = streams, progress
-
-
 class Held(Holder):
     """What is no table of features: scored rows, losses. Its operations know what to do with it."""
 
@@ -80,19 +55,3 @@ class Held(Holder):
 
     def ask(self, operation: Operation[T]) -> T:
         return operation.on(self.rows)
-
-
-def hold(rows: Rows, targets: Sequence[Vector], team: Team) -> LocalHolder:
-    """Return a holder of scaled rows in this process, whose labels are the targets themselves (`targets.Given`).
-
-    ``rows``: their scales are copied, since operations change them.
-    ``targets``: of shape (n,); one for each model.
-    """
-    part = Part(rows.raw, team)
-    part.targets = Given(len(targets))
-    part.constant = rows.constant
-    part.memory.set(SCALE, rows.scale.copy())
-    part.memory.set(DIVISOR, rows.divisor.copy())
-    if targets:
-        part.memory.set(LABEL, targets[0] if len(targets) == 1 else np.stack(targets, axis=1))
-    return LocalHolder(part)

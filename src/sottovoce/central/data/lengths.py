@@ -9,7 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.central.data.holder import Holder, LocalHolder
+from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.operation import Change, Columns, Count, Effect, Operation, Ticks, is_number
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
@@ -147,7 +147,7 @@ def make_bounded_rows(
 
 def _made(change: Change, raw: Matrix, names: Sequence[str] | None, team: Team) -> Rows:
     part = Part(raw, team)
-    measure_rows(LocalHolder(part), names)
+    measure_rows(part, names)
     change.on(part)
     return part.rows
 

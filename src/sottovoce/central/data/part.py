@@ -2,25 +2,30 @@
 
 from collections.abc import Callable, Generator, Sequence
 from contextlib import closing
-from operator import is_
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.data.operation import Ticks
+from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Operation
 from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
 from sottovoce.central.data.rows import Matrix, Rows
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.parallel import Team
+from sottovoce.randomness import Streams
+
+T = TypeVar("T")
 
 _RANGES: Final = {size: [np.array(sign * float(np.finfo(f"f{size}").max)) for sign in (-1, 1)] for size in (4, 8)}
 _AT_ONCE: Final = 1 << 16  # rows whose columns are visited at once, where the table is not read
 
 
-class Part:
+class Part(Holder):
     """Consecutive rows of a table, in memory or on disk, and what is remembered of each.
+
+    A part that is the whole table is its own holder.
 
     ``raw``: of shape (n, d); untouched.
     ``memory``: None keeps all in memory.
@@ -53,18 +58,21 @@ class Part:
         self.memory = InMemory(self.n_samples) if memory is None else memory
         self._is_at_hand = memory is None and not isinstance(raw, StreamedTable)
         self._few: ScaledRows | None = None
-        self._few_of: tuple[Any, ...] = (None,) * 4
+        self._few_of: Any = (None,) * 4
         for name in (SCALE, DIVISOR):
             self.memory.fill(name, 1.0)
 
-    @property
-    def dtype(self) -> np.dtype[Any]:
-        dtype: np.dtype[Any] = self.raw.dtype
-        return dtype
+    def ask(self, operation: Operation[T]) -> T:
+        return operation.on(self)
+
+    def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:
+        self.coins, self.progress = streams, progress
 
     @property
-    def n_weights(self) -> int:
-        return self.n_features + (self.constant > 0.0)
+    def dtype(self) -> np.dtype[Any]:  # type: ignore[override]
+        """Precision of the matrix."""
+        dtype: np.dtype[Any] = self.raw.dtype
+        return dtype
 
     @property
     def work(self) -> float:
@@ -117,7 +125,7 @@ class Part:
     def weights(self, w: NDArray[Any]) -> NDArray[Any]:
         """Return released weights in the precision of the matrix, cut to what it can hold; one entry stands for all."""
         least, most = _RANGES[self.dtype.itemsize]  # arrays, as numpy would make them of numbers at each use
-        cut: NDArray[Any] = np.minimum(np.maximum(w, least), most).astype(self.dtype)
+        cut: NDArray[Any] = np.minimum(np.maximum(w, least), most).astype(self.dtype, copy=False)
         n_weights = self.n_weights
         return cut if cut.shape[-1] == n_weights else np.broadcast_to(cut, (*cut.shape[:-1], n_weights)).copy()
 
@@ -139,28 +147,21 @@ class Part:
         """Number of parts that `sweep` counts at most."""
         return len(self.team.split(self.n_samples, self.work))
 
-    def total(
-        self,
-        add: Callable[[ScaledRows, Sequence[NDArray[Any]], int, int, Ticks], None],
-        shape: tuple[int, ...],
-        *,
-        reads: Sequence[str] = (),
-        writes: Sequence[str] = (),
-    ) -> Ticks:
-        """Visit all rows once, and return the sum of their terms in whole ticks: exact, whatever the ranges are."""
-        if self._is_at_hand and (few := self._in_one_range()) is not None:  # takes less than the way there
-            total: Ticks = np.zeros(shape, np.int64)
-            add(few, [self.memory.whole(name) for name in (*reads, *writes)], 0, self.n_samples, total)
-            return total
-        parts = np.zeros((self.n_parts, *shape), np.int64)
-        self.sweep(lambda part, lo, hi, block, *views: add(block.kernel, views, lo, hi, parts[part]), reads, writes)
-        return np.asarray(parts.sum(axis=0))
-
-    def _in_one_range(self) -> ScaledRows | None:
-        """Return all rows as a kernel takes them, where they are few; made once, while what they are made of stays."""
-        rows = self.rows
-        if not all(map(is_, rows, self._few_of)):
-            self._few_of, self._few = rows, rows.kernel if self.n_parts == 1 else None
+    @property
+    def few(self) -> ScaledRows | None:
+        """All rows as a kernel takes them, where they are few; made once, while what they are made of stays."""
+        if not self._is_at_hand:
+            return None
+        raw, scale, divisor, constant = self._few_of
+        memory = self.memory
+        if not (
+            raw is self.raw
+            and scale is memory.whole(SCALE)
+            and divisor is memory.whole(DIVISOR)
+            and constant is self.constant
+        ):
+            self._few_of = self.rows
+            self._few = self._few_of.kernel if self.n_parts == 1 else None
         return self._few
 
 

@@ -11,7 +11,9 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import Change, Count, Effect, Ticks
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import LABEL, TARGET
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE, TARGET
+from sottovoce.central.data.rows import Rows
+from sottovoce.central.parallel import Team
 
 
 @dataclass(frozen=True)
@@ -115,3 +117,19 @@ class CountNear(Count):
 
 def _one(inside: NDArray[np.bool_]) -> Ticks:
     return np.array([np.count_nonzero(inside)], np.int64)
+
+
+def hold(rows: Rows, targets: Sequence[Vector], team: Team) -> Part:
+    """Return scaled rows in this process as their own holder, whose labels are the targets themselves (`Given`).
+
+    ``rows``: their scales are copied, since operations change them.
+    ``targets``: of shape (n,); one for each model.
+    """
+    part = Part(rows.raw, team)
+    part.targets = Given(len(targets))
+    part.constant = rows.constant
+    part.memory.set(SCALE, rows.scale.copy())
+    part.memory.set(DIVISOR, rows.divisor.copy())
+    if targets:
+        part.memory.set(LABEL, targets[0] if len(targets) == 1 else np.stack(targets, axis=1))
+    return part
