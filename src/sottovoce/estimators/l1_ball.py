@@ -16,97 +16,107 @@ from sottovoce.central.plan import Plan, TrainingFacts, plan_of
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.linear import Bound
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.losses import Logistic, Squared
 
-DATA_BOUND: Final[Any] = parameter(
-    "float, in [1e-50, 1e50]",
-    default=None,
-    text="""Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
-    training. Columns of very different units should be scaled by public factors first.""",
-)
-RADIUS: Final[Any] = parameter(
-    "float, in [1e-50, 1e50]",
-    default=None,
-    text="""Bound on the l1 norm of the coefficients of a model, in the unit of y (none for classes) divided by that
-    of X.""",
-)
-CONSTRAINT: Final[Any] = parameter(
-    '{"l1", "nonnegative", "simplex"}',
-    default="l1",
-    text="""What coefficients may be. ``"l1"``: the sum of their absolute values is at most ``radius``.
-    ``"nonnegative"``: none is below 0 besides. ``"simplex"``: none is below 0 and their sum is ``radius``, as in a
-    mixture of the columns; with ``fit_intercept=False``.""",
-)
-N_STEPS: Final[Any] = parameter(
-    "int or None",
-    default=None,
-    text="""Number of steps of each model; more cost more noise each. None follows a measured rule from public
-    facts.""",
-)
-FIT_INTERCEPT: Final[Any] = parameter(
-    default=True, text="Add a column of the value ``data_bound``. Its weight counts in the norm."
-)
-MAX_ITER: Final[Any] = parameter(
-    default=10_000, text="Cap on the steps of a run with ``epsilon=inf``, which follows projected gradients."
-)
-TOL: Final[Any] = parameter(default=1e-6, text="Relative Frank-Wolfe gap at which a run with ``epsilon=inf`` stops.")
 _NEARLY_CONSTANT: Final = 0.01  # of the labels' reach
-STEPS_TEXT: Final = "Steps of each model; follows from public facts."
 
 
-class Ball(Bound):
-    """A bound on entries, and a radius in place of a penalty; trained by Frank-Wolfe."""
+@estimator
+class OnBall(DPLinearEstimator):
+    """Base of those that bound entries: a radius in place of a penalty, and Frank-Wolfe."""
 
-    rows = ("data_bound", "entries beyond were clipped to it")
+    data_bound: float | None = parameter(
+        "float, in [1e-50, 1e50]",
+        default=None,
+        text="""Public bound on the absolute value of every entry, in the unit of X. Larger entries are clipped to it in
+        training. Columns of very different units should be scaled by public factors first.""",
+    )
+    radius: float | None = parameter(
+        "float, in [1e-50, 1e50]",
+        default=None,
+        text="""Bound on the l1 norm of the coefficients of a model, in the unit of y (none for classes) divided by that
+        of X.""",
+    )
+    constraint: str = parameter(
+        '{"l1", "nonnegative", "simplex"}',
+        default="l1",
+        text="""What coefficients may be. ``"l1"``: the sum of their absolute values is at most ``radius``.
+        ``"nonnegative"``: none is below 0 besides. ``"simplex"``: none is below 0 and their sum is ``radius``, as in a
+        mixture of the columns; with ``fit_intercept=False``.""",
+    )
+    n_steps: int | None = parameter(
+        "int or None",
+        default=None,
+        text="""Number of steps of each model; more cost more noise each. None follows a measured rule from public
+        facts.""",
+    )
+    fit_intercept: bool = parameter(
+        default=True, text="Add a column of the value ``data_bound``. Its weight counts in the norm."
+    )
+    max_iter: int = parameter(
+        default=10_000, text="Cap on the steps of a run with ``epsilon=inf``, which follows projected gradients."
+    )
+    tol: float = parameter(default=1e-6, text="Relative Frank-Wolfe gap at which a run with ``epsilon=inf`` stops.")
 
-    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
-        return {"alpha": 0.0, "constant": 1.0 if model.fit_intercept else 0.0}
+    n_iter_: int = attribute("int", "Steps of each model; follows from public facts.")
 
-    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
-        bound = _entry(model)
+    _rows = ("data_bound", "entries beyond were clipped to it")
+
+    def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
+        return {"alpha": 0.0, "constant": 1.0 if self.fit_intercept else 0.0}
+
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        bound = self._entry()
         radius = magnitude(
-            "radius", model.radius,
+            "radius", self.radius,
             remedy="It bounds the sum of the absolute coefficients: small is sparse, large fits closely. Choose it "
             "from public knowledge.",
         )  # fmt: skip
-        if model.n_steps is not None:
-            whole_number("n_steps", model.n_steps, at_least=1, at_most=1_000_000)
-        choice("constraint", model.constraint, SETS)
-        if model.constraint == SIMPLEX and model.fit_intercept:
+        if self.n_steps is not None:
+            whole_number("n_steps", self.n_steps, at_least=1, at_most=1_000_000)
+        choice("constraint", self.constraint, SETS)
+        if self.constraint == SIMPLEX and self.fit_intercept:
             raise ParameterError(
                 "constraint='simplex' fixes the sum of the coefficients, in which an intercept has no part: give "
                 "fit_intercept=False."
             )
-        unit = model._label_unit()
-        if isinstance(model, DPLasso) and radius * bound < _NEARLY_CONSTANT * unit:
+        unit = self._label_unit()
+        if isinstance(self, DPLasso) and radius * bound < _NEARLY_CONSTANT * unit:
             warn_caller(
                 f"radius = {radius:g} moves predictions by at most {radius * bound:g}, and labels reach {unit:g} to "
                 "either side: the model is nearly a constant. radius is in the unit of y divided by that of X.",
                 SottovoceWarning,
             )
-        given = {"radius": radius * bound / unit, "constraint": model.constraint}
+        given: dict[str, Any] = {"radius": radius * bound / unit, "constraint": self.constraint}
         if facts.is_private:
-            return plan_of(FrankWolfePlan, facts, n_steps_given=model.n_steps, **given)
+            return plan_of(FrankWolfePlan, facts, n_steps_given=self.n_steps, **given)
         return ProjectedGradientPlan(facts=facts, tol=tol, max_iter=max_iter, **given)
 
-    def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
-        kind = {} if model.constraint == L1 else {"constraint": model.constraint}
-        return {"radius": encode(model.radius), **kind, "fit_intercept": bool(model.fit_intercept)}
+    def _penalty(self, plan: Plan) -> dict[str, object]:
+        kind = {} if self.constraint == L1 else {"constraint": self.constraint}
+        return {"radius": encode(self.radius), **kind, "fit_intercept": bool(self.fit_intercept)}
 
-    def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
-        return BoundEntries(_entry(model), plan.intercept)
+    def _scaling(self, plan: Plan, norm: float | None) -> Change:
+        return BoundEntries(self._entry(), plan.intercept)
 
-    def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        unit = model._label_unit()
-        coef = weights[:, : plan.n_features] * (unit / _entry(model))
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
+        unit = self._label_unit()
+        coef = weights[:, : plan.n_features] * (unit / self._entry())
         return coef, unit * weights[:, -1] if plan.intercept > 0.0 else np.zeros(len(weights))
+
+    def _entry(self) -> float:
+        return magnitude(
+            "data_bound", self.data_bound,
+            remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
+            "Larger entries are clipped to it.",
+        )  # fmt: skip
 
 
 @estimator
-class DPLasso(DPLinearRegressor):
+class DPLasso(OnBall, DPLinearRegressor):
     r"""Least squares with few coefficients, with differential privacy.
 
     Minimises :math:`\frac1n \sum_i \frac12 (y_i - x_i^\top w - b)^2` over
@@ -142,17 +152,7 @@ class DPLasso(DPLinearRegressor):
     1.0
     """
 
-    data_bound: float | None = DATA_BOUND
-    radius: float | None = RADIUS
-    constraint: str = CONSTRAINT
-    n_steps: int | None = N_STEPS
-    fit_intercept: bool = FIT_INTERCEPT
-    max_iter: int = MAX_ITER
-    tol: float = TOL
-
-    n_iter_: int = attribute(text=STEPS_TEXT)
-
-    _loss, _bound = Squared(), Ball()
+    _loss = Squared()
 
     def _label_unit(self) -> float:
         return super()._label_bound()
@@ -162,7 +162,7 @@ class DPLasso(DPLinearRegressor):
 
 
 @estimator
-class DPSparseLogisticRegression(DPLinearClassifier):
+class DPSparseLogisticRegression(OnBall, DPLinearClassifier):
     r"""Logistic regression with few coefficients, with differential privacy.
 
     Minimises, over labels -1 and +1, :math:`\frac1n \sum_i \log(1 + e^{-y_i (x_i^\top w + b)})` over
@@ -196,22 +196,4 @@ class DPSparseLogisticRegression(DPLinearClassifier):
     1.0
     """
 
-    data_bound: float | None = DATA_BOUND
-    radius: float | None = RADIUS
-    constraint: str = CONSTRAINT
-    n_steps: int | None = N_STEPS
-    fit_intercept: bool = FIT_INTERCEPT
-    max_iter: int = MAX_ITER
-    tol: float = TOL
-
-    n_iter_: int = attribute(text=STEPS_TEXT)
-
-    _loss, _bound = Logistic(), Ball()
-
-
-def _entry(model: Any) -> float:
-    return magnitude(
-        "data_bound", model.data_bound,
-        remedy="It is a public bound on the absolute value of every entry of X; never compute it from the data. "
-        "Larger entries are clipped to it.",
-    )  # fmt: skip
+    _loss = Logistic()

@@ -1,7 +1,7 @@
 """What the linear estimators share: checks of public facts, the fit, the receipt, scores of rows."""
 
 import math
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import closing, contextmanager
 from functools import partial
@@ -55,48 +55,9 @@ _ON_CLUSTER: Final = (
 )
 
 
-class Bound(ABC):
-    """How rows and weights are bounded. Its methods are given the estimator, whose parameters say by how much.
-
-    It is a part of an estimator and no base: bases for labels and for bounds would meet again in every model.
-    """
-
-    rows: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
-
-    @abstractmethod
-    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
-        """Return the penalty, the value of the intercept's column, and what is known of norms and weights."""
-
-    @abstractmethod
-    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
-
-    @abstractmethod
-    def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
-        """Return what the receipt says of the penalty or constraint."""
-
-    @abstractmethod
-    def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
-        """Return what cuts measured rows to their bound; ``norm`` is the released one, where none is public."""
-
-    @abstractmethod
-    def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
-
-    def longest_row(self, model: Any, plan: Plan, kept: Mapping[str, Any]) -> float | None:
-        """Return the length to which rows were shortened, from what was released; None: they were not."""
-        return None
-
-    def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:  # noqa: B027
-        """Set the weights of the rows over their bound, where they have any."""
-
-    def weight_assumptions(self, model: Any) -> tuple[str, ...]:
-        """Return what a receipt says of the weights of rows."""
-        return ()
-
-
 @estimator
 class DPLinearEstimator(PrivateEstimator[Plan]):
-    """Base of the linear estimators: subclasses say what labels are, a `Bound` how rows and weights are bounded."""
+    """Base of the linear estimators: subclasses say what labels are, and how rows and weights are bounded."""
 
     fit_intercept: bool = parameter("bool", default=True, text="Add a constant column.")
     max_iter: int = parameter("int", default=10_000, text="Cap on the epochs of a run with ``epsilon=inf``.")
@@ -128,7 +89,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     )
 
     _loss: ClassVar[Loss]
-    _bound: ClassVar[Bound]
+    _rows: ClassVar[tuple[str, str]]  # the parameter that bounds the rows, and what happens to those beyond
     _estimates: ClassVar[str | None] = None  # attribute for unpenalised coefficients, of models whose solvers can tell
 
     # --- what the labels are: `DPLinearRegressor`, `DPLinearClassifier`
@@ -156,11 +117,41 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _targets(self, *, joint: bool) -> Targets:
         """Return what each binary model is trained on, or the ``joint`` one of all classes."""
 
-    # --- how rows and weights are bounded
+    # --- how rows and weights are bounded: `Penalised`, `OnBall`
+
+    @abstractmethod
+    def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
+        """Return the penalty, the value of the intercept's column, and what is known of norms and weights."""
+
+    @abstractmethod
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan: ...
+
+    @abstractmethod
+    def _penalty(self, plan: Plan) -> dict[str, object]:
+        """Return what the receipt says of the penalty or constraint."""
+
+    @abstractmethod
+    def _scaling(self, plan: Plan, norm: float | None) -> Change:
+        """Return what cuts measured rows to their bound; ``norm`` is the released one, where none is public."""
+
+    @abstractmethod
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
+        """Turn weights for scaled rows into coefficients and intercepts for the user's rows, one a line."""
+
+    def _longest_row(self, plan: Plan, kept: Mapping[str, Any]) -> float | None:
+        """Return the length to which rows were shortened, from what was released; None: they were not."""
+        return None
+
+    def _weigh(self, holder: Holder, sample_weight: Any) -> None:
+        """Set the weights of the rows over their bound, where they have any."""
+
+    def _weight_assumptions(self) -> tuple[str, ...]:
+        """Return what a receipt says of the weights of rows."""
+        return ()
 
     def assumptions(self) -> tuple[str, ...]:
         """Return what a receipt says of the public facts about labels and weights of rows."""
-        return *self._label_assumptions(), *self._bound.weight_assumptions(self)
+        return *self._label_assumptions(), *self._weight_assumptions()
 
     def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, RemoteTable) and not plan.in_order:
@@ -199,10 +190,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             raise ParameterError(f"fit_intercept must be True or False; got {self.fit_intercept!r}.")
         if not isinstance(self.verbose, (int, np.integer, np.bool_)):
             raise ParameterError(f"verbose must be a whole number, or True or False; got {self.verbose!r}.")
-        of_bound = self._bound.facts(self, given["n_samples"], private=math.isfinite(given["epsilon"]))
+        of_bound = self._facts(given["n_samples"], private=math.isfinite(given["epsilon"]))
         facts = TrainingFacts(loss=self._loss, n_models=n_models, label_bound=self._label_bound(), **of_bound, **given)
         tol, max_iter = number("tol", self.tol, above=0.0), whole_number("max_iter", self.max_iter, at_least=1)
-        return self._bound.make_plan(self, facts, tol=tol, max_iter=max_iter)
+        return self._make_plan(facts, tol=tol, max_iter=max_iter)
 
     @whole_fit
     def fit(self, X: Any, y: Any = None, *, groups: Any = None) -> Self:
@@ -249,7 +240,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             with holding(self, X, y) as holder:
                 persons = None if groups is None else person_codes(groups, holder.n_samples)
                 self.read_labels(holder)
-                self._bound.weigh(self, holder, sample_weight)
+                self._weigh(holder, sample_weight)
                 plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
                 if X is not given or self.known_models() is None:  # otherwise it was looked at before the charge
                     self._check_table(X, plan)
@@ -278,17 +269,17 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             if places is not None or not plan.in_order:
                 holder.ask(UseRows(places, starts if plan.cuts_persons and plan.neighbours.rows > 1 else None))
             holder.ask(TakeTargets(self._targets(joint=plan.joint)))
-            driven = drive(lambda: plan.asks(partial(self._bound.scaling, self, plan)), holder, run.streams, progress)
+            driven = drive(lambda: plan.asks(partial(self._scaling, plan)), holder, run.streams, progress)
         of_run = run.commit(driven.event)
         self.charge_, self.n_iter_ = of_run.charge, driven.result.n_steps
         self.column_bounds_, self.row_unit_ = None, None
-        self.row_bound_ = self._bound.longest_row(self, plan, driven.kept)
+        self.row_bound_ = self._longest_row(plan, driven.kept)
         self._take(plan, driven.result)
         of_model = of_run._replace(model=model_digest(self))  # the last thing: the model is finished
         self.guarantee_ = self.receipt(plan, driven, of_model, on_cluster=holder.on_cluster)
 
     def _take(self, plan: Plan, solution: Solution) -> None:
-        self.coef_, self.intercept_ = self._bound.unscaled(self, plan, solution.weights)
+        self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
         if self._estimates is not None:
             found = solution.unpenalised
             values = (None, None) if found is None else self._in_own_units(plan, solution, found)
@@ -297,7 +288,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
 
     def _in_own_units(self, plan: Plan, solution: Solution, found: Unpenalised) -> tuple[Vector, Vector]:
         """Return unpenalised coefficients and standard errors, the intercept last where there is one."""
-        coef, intercept = self._bound.unscaled(self, plan, np.stack([found.estimates, found.standard_errors]))
+        coef, intercept = self._unscaled(plan, np.stack([found.estimates, found.standard_errors]))
         if not self.fit_intercept:
             return coef[0], coef[1]
         return np.append(coef[0], intercept[0] + self._offset(solution)), np.append(coef[1], intercept[1])
@@ -328,7 +319,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         Of the run, event, words and what was kept are told; the weights are not looked at. ``on_cluster`` says that the
         rows were held by workers of a cluster.
         """
-        name, beyond = self._bound.rows
+        name, beyond = self._rows
         return run.receipt(
             plan,
             self.unit(),
@@ -337,7 +328,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 "solver": plan.solver,
                 **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
                 "loss": plan.loss.name,
-                **self._bound.penalty(self, plan),
+                **self._penalty(plan),
                 "models": plan.n_models,
                 **plan.norm_details(),
                 **plan.details(),

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final, TypeVar
+from typing import Any, Final, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._entries import entries, numbers_of
 from sottovoce._numerics import Vector
-from sottovoce._parameters import attribute, parameter
+from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
@@ -26,47 +26,13 @@ from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.central.split import NORM
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
-from sottovoce.estimators.linear import Bound, DPLinearEstimator
+from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import DataError, ParameterError
 
 _LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
 _NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
-E = TypeVar("E", bound=DPLinearEstimator)
 
 # what these estimators take and leave, each declared once
-DATA_NORM: Final[Any] = parameter(
-    'float in [1e-50, 1e50] or "auto"',
-    default="auto",
-    text="""Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in
-    training. ``"auto"`` releases a bound that most rows keep, with noise, for 1 to 10 % of mu^2, and shortens others
-    in predictions, too: give a number where one is known. Without privacy (``epsilon=inf``) it is the largest norm. See
-    ``docs/guide/data_norm.md``.""",
-)
-ALPHA: Final[Any] = parameter(
-    'float in [1e-50, 1e50] or "auto"',
-    default=1e-5,
-    text="""Strength of the L2 penalty for rows in units of ``data_norm``, or of the private bound that most rows
-    keep where that is less than half of it. ``"auto"`` follows the public number of rows: 1 / (2 n), at most 1e-3
-    and, with a finite epsilon, at least 1e-5.""",
-)
-FIT_INTERCEPT: Final[Any] = parameter(
-    default=True, text="Add a constant column. Its weight is penalised like the others, as in liblinear."
-)
-INTERCEPT_SCALING: Final[Any] = parameter(
-    "float, in [1e-50, 1e50]",
-    default=0.2,
-    text="""Value of the constant column in units of ``data_norm``. Larger ones learn a large intercept faster and
-    cost noise in every weight.""",
-)
-MAX_SAMPLE_WEIGHT: Final[Any] = parameter(
-    "float in [1e-6, 1e6] or None",
-    default=None,
-    text="""Public bound on the ``sample_weight`` of a row, needed where `fit` is given any. Weights are clipped to
-    [0, max_sample_weight]. They need ``solver="scd"``, which ``"auto"`` then takes. Clip and noise are for a row of
-    the largest weight: choose the bound no larger than weights are.""",
-)
-NORM_TEXT: Final = "The bound that rows were shortened to: the public one, or a released one."
-PASSES_TEXT: Final = "Passes over the data of each model; follows from public facts and noisy releases only."
 STANDARD_ERRORS: Final[Any] = attribute(
     "ndarray of the same shape, or None",
     "Their standard errors, for sampling and noise together; infinite where the noise hides the coefficients.",
@@ -88,112 +54,151 @@ def options_parameter(own: str) -> Any:
     return parameter("dict or None", default=None, text=text)
 
 
-@whole_fit
-def fit_with_weights(self: E, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> E:
-    """Train on X and y.
+@estimator
+class Penalised(DPLinearEstimator):
+    """Base of those that bound the norm of a row: an L2 penalty, weights of rows, and a choice of solvers."""
 
-    Parameters
-    ----------
-    X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
-        Private. float32 and float64 are used as they are, without a copy. A DaskTable needs a solver that visits
-        rows in order: ``"scd"``, ``"newton"``, ``"multinomial-scd"``, ``"refinement"`` or ``"adassp"``; others copy a
-        ParquetTable to scratch disk.
-    y : array of shape (n_samples,)
-        Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
-        ParquetTable that names its target, and must be for a DaskTable.
-    sample_weight : array of shape (n_samples,) or None, default None
-        Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
-        for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
-    groups : array of shape (n_samples,) or None, default None
-        Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
-        person. Rows without one (None, NaN) are not used. The used rows are copied: those of a table on
-        disk to scratch disk. Not for a DaskTable.
+    data_norm: float | str | None = parameter(
+        'float in [1e-50, 1e50] or "auto"',
+        default="auto",
+        text="""Public bound on the Euclidean norm of a row, in the unit of X. Longer rows are shortened to it in
+        training. ``"auto"`` releases a bound that most rows keep, with noise, for 1 to 10 % of mu^2, and shortens
+        others in predictions, too: give a number where one is known. Without privacy (``epsilon=inf``) it is the
+        largest norm. See ``docs/guide/data_norm.md``.""",
+    )
+    alpha: float | str = parameter(
+        'float in [1e-50, 1e50] or "auto"',
+        default=1e-5,
+        text="""Strength of the L2 penalty for rows in units of ``data_norm``, or of the private bound that most rows
+        keep where that is less than half of it. ``"auto"`` follows the public number of rows: 1 / (2 n), at most 1e-3
+        and, with a finite epsilon, at least 1e-5.""",
+    )
+    fit_intercept: bool = parameter(
+        default=True, text="Add a constant column. Its weight is penalised like the others, as in liblinear."
+    )
+    intercept_scaling: float = parameter(
+        "float, in [1e-50, 1e50]",
+        default=0.2,
+        text="""Value of the constant column in units of ``data_norm``. Larger ones learn a large intercept faster and
+        cost noise in every weight.""",
+    )
+    max_sample_weight: float | None = parameter(
+        "float in [1e-6, 1e6] or None",
+        default=None,
+        text="""Public bound on the ``sample_weight`` of a row, needed where `fit` is given any. Weights are clipped to
+        [0, max_sample_weight]. They need ``solver="scd"``, which ``"auto"`` then takes. Clip and noise are for a row of
+        the largest weight: choose the bound no larger than weights are.""",
+    )
+    solver: Any = solver_parameter("")
+    solver_options: Any = options_parameter("")
 
-    Returns
-    -------
-    self
+    data_norm_: float = attribute("float", "The bound that rows were shortened to: the public one, or a released one.")
+    n_iter_: int = attribute(
+        "int", "Passes over the data of each model; follows from public facts and noisy releases only."
+    )
 
-    Raises
-    ------
-    ParameterError
-        Before any work: a parameter is missing, out of range or does not fit another one.
-    DataError
-        Before any noise is drawn: NaN or infinity in X, y or sample_weight, a label outside ``classes``, one class
-        only.
-    """
-    self.check_weights(X, sample_weight)
-    return self._fit(X, y, sample_weight, groups)
+    _rows = ("data_norm", "longer rows were shortened to it")
 
+    @whole_fit
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None, groups: Any = None) -> Self:
+        """Train on X and y.
 
-class Penalised(Bound):
-    """A bound on the norm of a row, an L2 penalty, weights of rows, and a choice of solvers."""
+        Parameters
+        ----------
+        X : array, memory map, sparse matrix, data frame, ParquetTable or DaskTable of shape (n_samples, n_features)
+            Private. float32 and float64 are used as they are, without a copy. A DaskTable needs a solver that visits
+            rows in order: ``"scd"``, ``"newton"``, ``"multinomial-scd"``, ``"refinement"`` or ``"adassp"``; others copy
+            a ParquetTable to scratch disk.
+        y : array of shape (n_samples,)
+            Private. Numbers, clipped to ``label_bounds``, or class labels, each in ``classes``. May be left out for a
+            ParquetTable that names its target, and must be for a DaskTable.
+        sample_weight : array of shape (n_samples,) or None, default None
+            Private; what the loss of each row is multiplied by, clipped to [0, ``max_sample_weight``]. The penalty is
+            for the mean over n_samples rows, whatever their weights add up to. None is a weight of 1.
+        groups : array of shape (n_samples,) or None, default None
+            Private. The person of each row, a number or a string: with ``max_rows_per_group`` the guarantee is for a
+            person. Rows without one (None, NaN) are not used. The used rows are copied: those of a table on
+            disk to scratch disk. Not for a DaskTable.
 
-    rows = ("data_norm", "longer rows were shortened to it")
+        Returns
+        -------
+        self
 
-    def given_norm(self, model: Any) -> float:
+        Raises
+        ------
+        ParameterError
+            Before any work: a parameter is missing, out of range or does not fit another one.
+        DataError
+            Before any noise is drawn: NaN or infinity in X, y or sample_weight, a label outside ``classes``, one class
+            only.
+        """
+        self.check_weights(X, sample_weight)
+        return self._fit(X, y, sample_weight, groups)
+
+    def _given_norm(self) -> float:
         return magnitude(
-            "data_norm", model.data_norm,
+            "data_norm", self.data_norm,
             remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
             "are shortened to it. Or give 'auto', which releases a bound with noise.",
         )  # fmt: skip
 
-    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
-        if not is_auto(model.data_norm):
-            self.given_norm(model)
+    def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
+        if not is_auto(self.data_norm):
+            self._given_norm()
         remedy = "Or give 'auto', which follows the public number of rows."
         automatic = automatic_alpha(n_samples, private=private)
-        alpha = automatic if is_auto(model.alpha) else magnitude("alpha", model.alpha, remedy=remedy)
-        constant = magnitude("intercept_scaling", model.intercept_scaling) * bool(model.fit_intercept)
-        norm, weight = is_auto(model.data_norm), weight_bound(model)
+        alpha = automatic if is_auto(self.alpha) else magnitude("alpha", self.alpha, remedy=remedy)
+        constant = magnitude("intercept_scaling", self.intercept_scaling) * bool(self.fit_intercept)
+        norm, weight = is_auto(self.data_norm), weight_bound(self)
         return {"alpha": alpha, "constant": constant, "releases_norm": norm, "weight_bound": weight}
 
-    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
-        return make_plan(model.solver, facts, model.solver_options, tol=tol, max_iter=max_iter)
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        return make_plan(self.solver, facts, self.solver_options, tol=tol, max_iter=max_iter)
 
-    def penalty(self, model: Any, plan: Plan) -> dict[str, object]:
+    def _penalty(self, plan: Plan) -> dict[str, object]:
         return {
             "alpha": plan.alpha,
-            **({"alpha chosen by auto from": "the number of rows"} if is_auto(model.alpha) else {}),
+            **({"alpha chosen by auto from": "the number of rows"} if is_auto(self.alpha) else {}),
             "intercept_scaling": plan.intercept,
             **({} if plan.weight_bound is None else {"largest weight of a row": plan.weight_bound}),
         }
 
-    def scaling(self, model: Any, plan: Plan, norm: float | None) -> Change:
-        model.data_norm_ = self.given_norm(model) if norm is None else norm
-        return ScaleRows(model.data_norm_, plan.intercept)
+    def _scaling(self, plan: Plan, norm: float | None) -> Change:
+        self.data_norm_ = self._given_norm() if norm is None else norm
+        return ScaleRows(self.data_norm_, plan.intercept)
 
-    def longest_row(self, model: Any, plan: Plan, kept: Mapping[str, Any]) -> float | None:
+    def _longest_row(self, plan: Plan, kept: Mapping[str, Any]) -> float | None:
         found = kept.get(NORM, 1.0)
         # a public bound is one that all rows keep, by what its user says; without privacy no row was longer
-        is_released = found < 1.0 or (is_auto(model.data_norm) and plan.is_private)
-        return float(model.data_norm_ * found) if is_released else None
+        is_released = found < 1.0 or (is_auto(self.data_norm) and plan.is_private)
+        return float(self.data_norm_ * found) if is_released else None
 
-    def unscaled(self, model: Any, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
-        return RowUnit(model.data_norm_, plan.intercept).to_user(weights)
+    def _unscaled(self, plan: Plan, weights: Vector) -> tuple[Vector, Vector]:
+        return RowUnit(self.data_norm_, plan.intercept).to_user(weights)
 
     # --- weights: of classes, and of rows
 
-    def weigh(self, model: Any, holder: Holder, sample_weight: Any) -> None:
-        weights, constant = _weights_by_name(model), None
+    def _weigh(self, holder: Holder, sample_weight: Any) -> None:
+        weights, constant = _weights_by_name(self), None
         shares = None if weights is None else tuple(each / max(weights.values()) for each in weights.values())
-        if model.max_sample_weight is None:
+        if self.max_sample_weight is None:
             constant = 1.0
         elif sample_weight is None:
-            most = _checked_bound(model.max_sample_weight)
+            most = _checked_bound(self.max_sample_weight)
             constant = min(1.0, most) / most
         else:
-            given = checked_sample_weights(sample_weight, holder.n_samples, model.max_sample_weight)
+            given = checked_sample_weights(sample_weight, holder.n_samples, self.max_sample_weight)
             holder.ask(Remember(WEIGHT, given))
-        if shares is not None or model.max_sample_weight is not None:
+        if shares is not None or self.max_sample_weight is not None:
             holder.ask(WeighRows(constant, shares))
 
-    def weight_assumptions(self, model: Any) -> tuple[str, ...]:
-        said, weights, most = [], _weights_by_name(model), weight_bound(model)
+    def _weight_assumptions(self) -> tuple[str, ...]:
+        said, weights, most = [], _weights_by_name(self), weight_bound(self)
         if weights is not None:
             listed = ", ".join(f"{quoted(name)}: {weight!r}" for name, weight in weights.items())
             said.append(f"class_weight = {listed} (public, chosen without counting rows)")
-        if model.max_sample_weight is not None:
-            given = encode(model.max_sample_weight)
+        if self.max_sample_weight is not None:
+            given = encode(self.max_sample_weight)
             said.append(
                 f"max_sample_weight = {given} (weights were clipped to [0, {given}]; where none were given each row "
                 "has 1)"
@@ -293,23 +298,51 @@ def _plain_name(name: Any, classes: NDArray[Any]) -> object:
         return str(name)
 
 
-def intervals(model: Any, level: float, needs: str, remedy: str) -> Vector:
-    """Return confidence intervals of a level around unpenalised coefficients, the intercept last.
+def confidence_intervals(self: Any, level: float = 0.95) -> Vector:
+    r"""Return confidence intervals for the coefficients of the linear model, noise included.
 
-    ``needs``, ``remedy``: what a model without them lacks, and how to fit one that has it.
+    The target is beta and b of y = x'beta + b + e with E[e | x] = 0 and equal variances, or for two classes of
+    P(y = ``classes_[1]`` | x) = 1 / (1 + exp(-x'beta - b)): the unpenalised coefficients of the population, for rows
+    that are not shortened and labels that are not clipped. The centre is therefore `least_squares_` or
+    `maximum_likelihood_`, not the penalised `coef_`. With A the released X'X or information matrix, M its inverse, s^2
+    the residual variance (1 for two classes) and N the covariance of the noise in the gradient at the centre, all for
+    scaled rows, the interval is
+
+    .. math:: \hat\beta_j \pm z_{(1 + level)/2} \sqrt{[M (s^2 A + N) M]_{jj}}.
+
+    It is post-processing of what `fit` released and costs no budget. How it is made, and how well it covers:
+    ``docs/guide/intervals.md``.
+
+    Parameters
+    ----------
+    level : float, in (0, 1), default 0.95
+        Coverage of each interval by itself, approximate for large samples.
+
+    Returns
+    -------
+    ndarray of shape (n_features + 1, 2), or (n_features, 2) without an intercept
+        Lower and upper ends, the intercept last. From -inf to inf where the noise hides the coefficients.
+
+    Raises
+    ------
+    ParameterError
+        If the model was trained for persons, or by another solver than ``"adassp"`` (`DPRidge`) or ``"one-step"``
+        (`DPLogisticRegression`); with ``"adassp"`` under add-remove adjacency (n is secret) also without an intercept
+        or with clipped labels; or if ``level`` is out of range.
     """
-    check_is_fitted(model)
+    check_is_fitted(self)
     level = number("level", level, above=0.0, below=1.0)
-    if model.max_rows_per_group is not None:
+    if self.max_rows_per_group is not None:
         raise ParameterError(
             "confidence intervals are for independent rows, and those of one person are not independent; this model "
-            f"has max_rows_per_group={model.max_rows_per_group!r}."
+            f"has max_rows_per_group={self.max_rows_per_group!r}."
         )
-    centre, errors = getattr(model, model._estimates), model.standard_errors_
+    centre, errors = getattr(self, self._estimates), self.standard_errors_
     if centre is None or errors is None:
+        needs, remedy = self._interval_needs
         raise ParameterError(
-            f"confidence intervals need {needs}; this model has solver {model.guarantee_.parameters['solver']!r} and "
-            f"adjacency {model.adjacency!r}. Fit it with {remedy}."
+            f"confidence intervals need {needs}; this model has solver {self.guarantee_.parameters['solver']!r} and "
+            f"adjacency {self.adjacency!r}. Fit it with {remedy}."
         )
     half = float(ndtri(0.5 + 0.5 * level)) * errors
     return np.column_stack([centre - half, centre + half])

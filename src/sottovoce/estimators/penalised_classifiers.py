@@ -4,10 +4,15 @@ from typing import Any, Final
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce.estimators import penalised
 from sottovoce.estimators.base import absent
 from sottovoce.estimators.classifier import DPLinearClassifier
-from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals
+from sottovoce.estimators.penalised import (
+    STANDARD_ERRORS,
+    Penalised,
+    confidence_intervals,
+    options_parameter,
+    solver_parameter,
+)  # fmt: skip
 from sottovoce.losses import Hinge, Logistic
 
 CLASS_WEIGHT: Final[Any] = parameter(
@@ -20,7 +25,7 @@ CLASS_WEIGHT: Final[Any] = parameter(
 
 
 @estimator
-class DPLogisticRegression(DPLinearClassifier):
+class DPLogisticRegression(Penalised, DPLinearClassifier):
     r"""Logistic regression with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
@@ -56,12 +61,7 @@ class DPLogisticRegression(DPLinearClassifier):
     """
 
     class_weight: Any = CLASS_WEIGHT
-    data_norm: float | str | None = penalised.DATA_NORM
-    alpha: float | str = penalised.ALPHA
-    fit_intercept: bool = penalised.FIT_INTERCEPT
-    intercept_scaling: float = penalised.INTERCEPT_SCALING
-    max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
-    solver: Any = penalised.solver_parameter(
+    solver: Any = solver_parameter(
         """``"newton"``: Newton steps with a noisy matrix of second moments, some 30 passes (what ``"auto"``
         takes for two classes unless rows are few or columns thousands); ``"scd"``: accelerated full-batch DP-SCD
         (what it takes elsewhere), one-vs-rest for more classes; ``"multinomial-scd"``: one model of all classes (what
@@ -70,7 +70,7 @@ class DPLogisticRegression(DPLinearClassifier):
         ``"momentum"``: many short noisy steps with momentum (what it takes for two classes and some thousand rows);
         ``"one-step"``: two scoring steps with a noisy information matrix, for `confidence_intervals`."""
     )
-    solver_options: Any = penalised.options_parameter('``n_passes`` and ``steps`` for ``"multinomial-scd"``')
+    solver_options: Any = options_parameter('``n_passes`` and ``steps`` for ``"multinomial-scd"``')
 
     maximum_likelihood_: Vector | None = attribute(
         "ndarray of shape (n_features + 1,) or (n_features,), or None",
@@ -79,48 +79,16 @@ class DPLogisticRegression(DPLinearClassifier):
     )
     standard_errors_: Vector | None = STANDARD_ERRORS
 
-    data_norm_: float = attribute("float", penalised.NORM_TEXT)
-    n_iter_: int = attribute(text=penalised.PASSES_TEXT)
-
-    _loss, _bound, fit = Logistic(), penalised.Penalised(), penalised.fit_with_weights
-    _estimates = "maximum_likelihood_"
-
-    def confidence_intervals(self, level: float = 0.95) -> Vector:
-        r"""Return confidence intervals for the coefficients of the logistic model, noise included.
-
-        The target is beta and b of P(y = ``classes_[1]`` | x) = 1 / (1 + exp(-x'beta - b)): the unpenalised
-        coefficients of the population, for rows that are not shortened. The centre is therefore
-        `maximum_likelihood_`, not the penalised `coef_`. With M the inverse of the released information matrix and N
-        the covariance of the noise in the last scoring step, all for scaled rows, the interval is
-
-        .. math:: \hat\beta_j \pm z_{(1 + level)/2} \sqrt{[M + M N M]_{jj}}.
-
-        It is post-processing of what `fit` released and costs no budget. How it is made, and how well it covers:
-        ``docs/guide/intervals.md``.
-
-        Parameters
-        ----------
-        level : float, in (0, 1), default 0.95
-            Coverage of each interval by itself, approximate for large samples.
-
-        Returns
-        -------
-        ndarray of shape (n_features + 1, 2), or (n_features, 2) without an intercept
-            Lower and upper ends, the intercept last. From -inf to inf where the noise hides the coefficients.
-
-        Raises
-        ------
-        ParameterError
-            If the model was trained by another solver than ``"one-step"``, or if ``level`` is out of range.
-        """
-        return intervals(
-            self, level, "the released information matrix",
-            "solver='one-step' and a finite epsilon, for two classes and rows without weights",
-        )  # fmt: skip
+    _loss, _estimates = Logistic(), "maximum_likelihood_"
+    _interval_needs = (
+        "the released information matrix",
+        "solver='one-step' and a finite epsilon, for two classes and rows without weights",
+    )
+    confidence_intervals = confidence_intervals
 
 
 @estimator
-class DPLinearSVC(DPLinearClassifier):
+class DPLinearSVC(Penalised, DPLinearClassifier):
     r"""Linear support vector classification with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels -1 and +1,
@@ -151,23 +119,14 @@ class DPLinearSVC(DPLinearClassifier):
     """
 
     class_weight: Any = CLASS_WEIGHT
-    data_norm: float | str | None = penalised.DATA_NORM
-    alpha: float | str = penalised.ALPHA
-    fit_intercept: bool = penalised.FIT_INTERCEPT
-    intercept_scaling: float = penalised.INTERCEPT_SCALING
-    max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
-    solver: Any = penalised.solver_parameter(
+    solver: Any = solver_parameter(
         """``"newton"``: Newton steps with a noisy matrix of second moments, some ten passes on a smoothed hinge (what
         ``"auto"`` takes unless columns are thousands, or classes several and rows many); ``"scd"``: accelerated
         full-batch DP-SCD on the hinge itself (what ``"auto"`` takes elsewhere, smoothed where rows have no weights,
         each person has one, and there is noise)."""
     )
-    solver_options: Any = penalised.options_parameter("")
 
-    data_norm_: float = attribute("float", penalised.NORM_TEXT)
-    n_iter_: int = attribute(text=penalised.PASSES_TEXT)
-
-    _loss, _bound, fit = Hinge(), penalised.Penalised(), penalised.fit_with_weights
+    _loss = Hinge()
 
     predict_proba = predict_log_proba = probabilities_of = absent(
         "DPLinearSVC has no predict_proba: the hinge loss says on which side a row is, not how likely. Use "

@@ -6,8 +6,14 @@ from typing import Any, Final
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce.central.plan import Plan, TrainingFacts
-from sottovoce.estimators import penalised
-from sottovoce.estimators.penalised import STANDARD_ERRORS, intervals
+from sottovoce.estimators.penalised import (
+    STANDARD_ERRORS,
+    Penalised,
+    confidence_intervals,
+    is_auto,
+    options_parameter,
+    solver_parameter,
+)  # fmt: skip
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.losses import Squared
 
@@ -15,22 +21,8 @@ _ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide,
 _ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (``docs/measured/data/solvers/notes.txt``)
 
 
-class _RidgePenalty(penalised.Penalised):
-    """The penalty of ridge regression, whose "auto" depends on the solver."""
-
-    def make_plan(self, model: Any, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
-        plan = super().make_plan(model, facts, tol=tol, max_iter=max_iter)
-        if not penalised.is_auto(model.alpha) or not facts.is_private or plan.solver == "refinement":
-            return plan
-        return replace(plan, facts=replace(facts, alpha=_ALPHA_OF_STEPS))
-
-    def facts(self, model: Any, n_samples: int, *, private: bool) -> dict[str, Any]:
-        automatic = {"alpha": min(1e-3, max(_ALPHA / n_samples, 1e-8))} if penalised.is_auto(model.alpha) else {}
-        return {**super().facts(model, n_samples, private=private), **automatic}
-
-
 @estimator
-class DPRidge(DPLinearRegressor):
+class DPRidge(Penalised, DPLinearRegressor):
     r"""Ridge regression with differential privacy.
 
     Minimises, over rows divided by ``data_norm`` and labels y centred at a private median (without privacy: at the
@@ -68,24 +60,20 @@ class DPRidge(DPLinearRegressor):
     1.0
     """
 
-    data_norm: float | str | None = penalised.DATA_NORM
     alpha: float | str = parameter(
         'float in [1e-50, 1e50] or "auto"',
         default="auto",
         text="""Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the public number of
         rows: 1 / (20 n), within [1e-8, 1e-3]; but 1e-4 for solvers with noise other than ``"refinement"``.""",
     )
-    fit_intercept: bool = penalised.FIT_INTERCEPT
-    intercept_scaling: float = penalised.INTERCEPT_SCALING
-    max_sample_weight: float | None = penalised.MAX_SAMPLE_WEIGHT
-    solver: Any = penalised.solver_parameter(
+    solver: Any = solver_parameter(
         """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
         is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD, whose
         predictions get a slope and a shift at the end, so that noise hardly costs more than a constant; but
         ``"constant"``, a noisy mean of the labels, where mu n is below 60 or 20 sqrt(d) and slopes are noise;
         ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for `confidence_intervals`."""
     )
-    solver_options: Any = penalised.options_parameter(
+    solver_options: Any = options_parameter(
         '``n_passes`` for ``"refinement"``; ``clip_labels`` (False uses the whole of ``label_bounds``) for ``"adassp"``'
     )
 
@@ -96,43 +84,20 @@ class DPRidge(DPLinearRegressor):
     )
     standard_errors_: Vector | None = STANDARD_ERRORS
 
-    data_norm_: float = attribute("float", penalised.NORM_TEXT)
-    n_iter_: int = attribute(text=penalised.PASSES_TEXT)
+    _loss, _estimates = Squared(), "least_squares_"
+    _interval_needs = (
+        "the released second moments and the number of rows",
+        "solver='adassp' and a finite epsilon, and for 'add-remove' also with an intercept and "
+        "solver_options={'clip_labels': False}",
+    )
+    confidence_intervals = confidence_intervals
 
-    _loss, _bound, fit = Squared(), _RidgePenalty(), penalised.fit_with_weights
-    _estimates = "least_squares_"
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        plan: Plan = super()._make_plan(facts, tol=tol, max_iter=max_iter)
+        if not is_auto(self.alpha) or not facts.is_private or plan.solver == "refinement":
+            return plan
+        return replace(plan, facts=replace(facts, alpha=_ALPHA_OF_STEPS))
 
-    def confidence_intervals(self, level: float = 0.95) -> Vector:
-        r"""Return confidence intervals for the coefficients of the linear model, noise included.
-
-        The target is beta and b of y = x'beta + b + e with E[e | x] = 0 and equal variances: the unpenalised
-        coefficients of the population, for rows that are not shortened and labels that are not clipped. The centre is
-        therefore `least_squares_`, not the penalised `coef_`. With M the inverse of the released X'X, s^2 the residual
-        variance and N the covariance of the noise in X'y - X'X beta, all for scaled rows, the interval is
-
-        .. math:: \hat\beta_j \pm z_{(1 + level)/2} \sqrt{[M (s^2 X'X + N) M]_{jj}}.
-
-        It is post-processing of what `fit` released and costs no budget. How it is made, and how well it covers:
-        ``docs/guide/intervals.md``.
-
-        Parameters
-        ----------
-        level : float, in (0, 1), default 0.95
-            Coverage of each interval by itself, approximate for large samples.
-
-        Returns
-        -------
-        ndarray of shape (n_features + 1, 2), or (n_features, 2) without an intercept
-            Lower and upper ends, the intercept last. From -inf to inf where the noise hides the coefficients.
-
-        Raises
-        ------
-        ParameterError
-            If the model was trained for persons, or by another solver than ``"adassp"``; under add-remove adjacency (n
-            is secret) also without an intercept or with clipped labels; or if ``level`` is out of range.
-        """
-        return intervals(
-            self, level, "the released second moments and the number of rows",
-            "solver='adassp' and a finite epsilon, and for 'add-remove' also with an intercept and "
-            "solver_options={'clip_labels': False}",
-        )  # fmt: skip
+    def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
+        automatic = {"alpha": min(1e-3, max(_ALPHA / n_samples, 1e-8))} if is_auto(self.alpha) else {}
+        return {**super()._facts(n_samples, private=private), **automatic}
