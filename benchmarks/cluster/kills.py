@@ -22,8 +22,7 @@ import numpy as np
 
 import sottovoce as sv
 from benchmarks.driver import benchmark
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Columns, Effect, Operation, RowSum
+from sottovoce.central.data.operation import Columns, Effect, Holder, Operation, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.exceptions import PrivacyWarning
 from support.killed_workers import Faults, KilledPool, Rates

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Holder
 from sottovoce.central.kernels import passes
 from sottovoce.central.sums import clipped_sums
 from sottovoce.central.sums.largest_eigenvalue import LargestEigenvalue

@@ -9,7 +9,7 @@ import numpy as np
 
 from sottovoce.central.calibration import calibrated
 from sottovoce.central.core import Asked, Driven, drive
-from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.targets import hold

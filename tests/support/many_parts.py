@@ -6,8 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Operation
+from sottovoce.central.data.operation import Holder, Operation
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InMemory, RowMemory
 from sottovoce.central.data.targets import BeginModel, Given, hold

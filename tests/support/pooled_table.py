@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.central.data.holder import Holder
+from sottovoce.central.data.operation import Holder
 from sottovoce.cluster.pool import Pool
 from sottovoce.cluster.predicting import say
 from sottovoce.cluster.table import DaskTable

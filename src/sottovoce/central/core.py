@@ -22,8 +22,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Change, Operation
+from sottovoce.central.data.operation import Change, Holder, Operation
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, PoissonSampledEvent, RepeatedEvent, compose
 from sottovoce.randomness import Purpose, Streams

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
-from sottovoce.central.data.scratch_table import ScratchTable
+from sottovoce.central.data.streamed import ScratchTable
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
 from sottovoce.cli._output import reading_bar

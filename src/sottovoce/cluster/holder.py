@@ -5,8 +5,7 @@ import secrets
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Effect, Operation
+from sottovoce.central.data.operation import Effect, Holder, Operation
 from sottovoce.cluster.keeper import Answer, raise_first, runs
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call, Lost

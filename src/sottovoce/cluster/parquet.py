@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sottovoce._validation import choice, whole_number
-from sottovoce.central.data.scratch_table import ScratchTable
+from sottovoce.central.data.streamed import ScratchTable
 from sottovoce.cluster.sources import LoadedRows, RowsDigest, Source
 from sottovoce.exceptions import TableError
 from sottovoce.tables.row_groups import CutTable

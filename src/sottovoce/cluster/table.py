@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 
 from sottovoce._validation import in_order, number, whole_number
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.outside import RemoteTable
+from sottovoce.central.data.operation import Holder
+from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.partitions import Partitions

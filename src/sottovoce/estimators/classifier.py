@@ -17,10 +17,10 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._shown import quoted
 from sottovoce._validation import in_order
 from sottovoce._warnings import warn_of_privacy
-from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
-from sottovoce.central.data.outside import RemoteTable
+from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.part import Part
+from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.central.data.targets import Numbers, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator

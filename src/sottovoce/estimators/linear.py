@@ -22,11 +22,9 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
 from sottovoce.central.core import Progress as Report
 from sottovoce.central.data.beside import UseRows, check_room_at_hand
-from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.lengths import measure_rows
-from sottovoce.central.data.operation import Change
-from sottovoce.central.data.outside import RemoteTable
-from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.data.operation import Change, Holder
+from sottovoce.central.data.streamed import RemoteTable, StreamedTable
 from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.plan import Plan, Solution, TrainingFacts, Unpenalised
 from sottovoce.estimators._callers import refuse_copies

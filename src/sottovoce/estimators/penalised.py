@@ -17,10 +17,9 @@ from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.data.beside import Remember
-from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.labels import WeighRows
 from sottovoce.central.data.lengths import ScaleRows
-from sottovoce.central.data.operation import Change
+from sottovoce.central.data.operation import Change, Holder
 from sottovoce.central.data.row_memory import WEIGHT
 from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.plan import Plan, TrainingFacts

@@ -25,8 +25,7 @@ from sottovoce._plain_data import digest
 from sottovoce._validation import in_order, number, privacy_budget, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
-from sottovoce.central.data.outside import OutsideTable, RemoteTable
-from sottovoce.central.data.streamed import SteppedTable, StreamedTable
+from sottovoce.central.data.streamed import OutsideTable, RemoteTable, SteppedTable, StreamedTable
 from sottovoce.estimators._callers import (
     PAID,
     checked_steps,

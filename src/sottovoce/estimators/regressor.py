@@ -11,9 +11,9 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._validation import bounds, truth
-from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.labels import NumberLabels, ReadLabels
-from sottovoce.central.data.outside import RemoteTable
+from sottovoce.central.data.operation import Holder
+from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.central.data.targets import Numbers, Targets
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.linear import DPLinearEstimator

@@ -12,9 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._entries import numbers_of
 from sottovoce.central.data.beside import StepRows
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.outside import RemoteTable
-from sottovoce.central.data.streamed import is_sparse, rows_after
+from sottovoce.central.data.operation import Holder
+from sottovoce.central.data.streamed import RemoteTable, is_sparse, rows_after
 from sottovoce.estimators.reading import check_columns
 from sottovoce.estimators.ties import LEFT_OUT
 from sottovoce.exceptions import DataError, ParameterError

@@ -19,9 +19,8 @@ from sottovoce.central.column_scales import ColumnScalesPlan, column_scales
 from sottovoce.central.core import drive
 from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.lengths import measure_rows
-from sottovoce.central.data.outside import OutsideTable, RemoteTable
 from sottovoce.central.data.row_memory import KEPT
-from sottovoce.central.data.streamed import SteppedTable, StreamedTable
+from sottovoce.central.data.streamed import OutsideTable, RemoteTable, SteppedTable, StreamedTable
 from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator
 from sottovoce.estimators.plain import cut_columns

@@ -15,11 +15,11 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import MAX_EPSILON, choice, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import drive
-from sottovoce.central.data.holder import Held
 from sottovoce.central.data.lengths import measure_rows
-from sottovoce.central.data.outside import OutsideTable
+from sottovoce.central.data.operation import Held
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
+from sottovoce.central.data.streamed import OutsideTable
 from sottovoce.central.parallel import team
 from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators._solvers import accelerated_solver

@@ -25,9 +25,8 @@ from sottovoce._optional import loaded
 from sottovoce._plain_data import digest, scalar
 from sottovoce._validation import number, warn_of_large_delta
 from sottovoce.central.core import Asked, Driven, Release, drive
-from sottovoce.central.data.holder import Held
-from sottovoce.central.data.outside import RemoteTable
-from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.data.operation import Held
+from sottovoce.central.data.streamed import RemoteTable, StreamedTable
 from sottovoce.estimators.base import PrivateEstimator, public_rows
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator

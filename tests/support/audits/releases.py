@@ -11,8 +11,8 @@ import numpy as np
 import sottovoce as sv
 from sottovoce.central import calibration, column_scales
 from sottovoce.central.column_scales import ColumnScalesPlan
-from sottovoce.central.data.holder import Held
 from sottovoce.central.data.lengths import MeasureRows, ScaleRows, make_rows
+from sottovoce.central.data.operation import Held
 from sottovoce.central.parallel import Team
 from sottovoce.central.released_norm import NormRelease
 from sottovoce.central.split import label_location_and_scale

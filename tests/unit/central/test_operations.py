@@ -11,13 +11,12 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import sottovoce as sv
-from sottovoce.central.data.holder import Holder
 from sottovoce.central.data.labels import ClassLabels, FindClasses, NumberLabels, ReadLabels, WeighRows
 from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
-from sottovoce.central.data.operation import Effect
-from sottovoce.central.data.outside import RemoteTable
+from sottovoce.central.data.operation import Effect, Holder
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.data.rows import norms_within
+from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest, TakeTargets
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.passes import AcceleratedPass

@@ -10,7 +10,7 @@ import scipy.sparse as sp
 
 from sottovoce.central.data.row_memory import InMemory, OnDisk
 from sottovoce.central.data.scratch import ScratchFile, check_room
-from sottovoce.central.data.scratch_table import BLOCK_BYTES, ScratchTable
+from sottovoce.central.data.streamed import BLOCK_BYTES, ScratchTable
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 
 

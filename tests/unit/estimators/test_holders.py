@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFea
 
 import sottovoce as sv
 from sottovoce.central.data import beside, scratch_table
-from sottovoce.central.data.scratch_table import ScratchTable
+from sottovoce.central.data.streamed import ScratchTable
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 from sottovoce.papers.dp_scd import SOLVERS, Minibatch
 from sottovoce.report import verify_receipt

@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
-from sottovoce.central.data.scratch_table import ScratchTable
+from sottovoce.central.data.streamed import ScratchTable
 
 N = 70_000
 

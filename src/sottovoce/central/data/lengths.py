@@ -9,8 +9,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Change, Columns, Count, Effect, Operation, Ticks, is_number
+from sottovoce.central.data.operation import Change, Columns, Count, Effect, Holder, Operation, Ticks, is_number
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.data.rows import (

@@ -1,13 +1,13 @@
 """What a solver may ask of all rows: a value with a name, so that whoever holds the rows can do it.
 
-A solver never sees a row. It makes an `Operation`, a frozen value of public numbers and released vectors, and its
-`sottovoce.central.data.holder.Holder` has it done wherever the rows are: in this process, block by block from disk, or
+A solver never sees a row. It makes an `Operation`, a frozen value of public numbers and released vectors, and the
+`Holder` of the rows has it done wherever the rows are: in this process, block by block from disk, or
 in the workers of a cluster. Answers are whole numbers, so what is added up is the same, bit by bit, in whatever order
 and on however many machines.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import reduce
 from operator import add
@@ -19,10 +19,11 @@ from numpy.typing import NDArray
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
+from sottovoce.randomness import Streams
 
 if TYPE_CHECKING:
-    from sottovoce.central.data.holder import Holder
     from sottovoce.central.data.part import Part
+
 
 Ticks = NDArray[np.int64]
 T = TypeVar("T")
@@ -224,3 +225,48 @@ class RowSum(Operation[Ticks]):
             return are_counts(answer, self.shape(columns), n_rows * self.counted)
         most = n_rows * MOST_TICKS
         return are_ticks(answer, self.shape(columns), -most, most)
+
+
+class Holder(ABC):
+    """All rows of a table, wherever they are. What a solver sees of them is their number, and what is released.
+
+    ``n_samples``, ``n_features``: public.
+    ``dtype``: precision of the matrix.
+    ``constant``: entry of the intercept's column in a scaled row; 0 when there is none.
+    ``on_cluster``: whether the rows are in processes of other machines: a receipt says so.
+    """
+
+    on_cluster: ClassVar[bool] = False
+    n_samples: int
+    n_features: int
+    dtype: np.dtype[Any]
+    constant: float
+
+    @property
+    def n_weights(self) -> int:
+        return self.n_features + (self.constant > 0.0)
+
+    def status(self) -> str:
+        """Return who holds the rows now, in a few words for a progress bar; nothing where it is this process."""
+        return ""
+
+    @abstractmethod
+    def ask(self, operation: Operation[T]) -> T:
+        """Have an operation done on all rows, once; the answer is exact and secret."""
+
+    def release(self, operation: Operation[Any], mechanism: Any, noise: np.random.Generator) -> Any:
+        """Have an operation done on all rows, and return its answer with noise: the one way for answers to leave."""
+        return mechanism.release(operation.protected(operation.asked_of(self), mechanism), noise)[0]
+
+    def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:  # noqa: B027
+        """Take what operations need that toss coins of the holder's own, or take long."""
+
+
+class Held(Holder):
+    """What is no table of features: scored rows, losses. Its operations know what to do with it."""
+
+    def __init__(self, rows: Any) -> None:
+        self.rows = rows
+
+    def ask(self, operation: Operation[T]) -> T:
+        return operation.on(self.rows)

@@ -7,8 +7,7 @@ from typing import Any, Final, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.data.holder import Holder
-from sottovoce.central.data.operation import Operation
+from sottovoce.central.data.operation import Holder, Operation
 from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
 from sottovoce.central.data.rows import Matrix, Rows
 from sottovoce.central.data.streamed import StreamedTable
