@@ -24,13 +24,11 @@ def methods(public, epsilon, delta, trials):
     budget = {"epsilon": epsilon, "delta": delta}
     wide = {**public, "data_norm": 30.0}
 
-    def search(facts, space, **changed):
-        return sv.DPSearchCV(sv.DPLogisticRegression(**facts), space, n_iter=trials, **budget, **changed)
+    def search(facts, space):
+        return sv.DPSearchCV(sv.DPLogisticRegression(**facts), space, n_iter=trials, **budget)
 
     yield "defaults", sv.DPLogisticRegression(**public, **budget)
     yield "search alpha", search(public, ALPHA)
-    yield "search alpha, logarithmic", search(public, ALPHA, distribution="logarithmic")
-    yield "search alpha, by log loss", search(public, ALPHA, scoring="neg_log_loss")
     yield "defaults, data_norm=30", sv.DPLogisticRegression(**wide, **budget)
     yield "search data_norm", search(wide, NORM)
 

@@ -298,7 +298,7 @@ def test_nesting_inside_a_trial_does_not_matter():
 def test_what_a_number_of_trials_that_is_known_would_cost():
     """The figures of docs/privacy/search.md: the noisy score of the best of K trials, K known or seen beside it."""
     plan = SearchPlan(
-        epsilon=1.0, delta=1e-6, adjacency=Adjacency.ZERO_OUT, n_iter=10.0, distribution="geometric",
+        epsilon=1.0, delta=1e-6, adjacency=Adjacency.ZERO_OUT, n_iter=10.0,
         scoring="accuracy", score_bound=1.0, validation_size=0.2, n_samples=1000, n_features=2,
     )  # fmt: skip
     x = np.linspace(-10.0, 12.0, 20_001)

@@ -177,7 +177,7 @@ CENTRAL = {
     "pipeline no noise": functools.partial(pipeline, epsilon=math.inf, delta=None),
     "search": searched,
     "search add-remove": functools.partial(
-        searched, random_state=1, distribution="poisson", inner={"adjacency": "add-remove", "n_public": 500}
+        searched, random_state=1, inner={"adjacency": "add-remove", "n_public": 500}
     ),
 }  # fmt: skip
 OTHER = {

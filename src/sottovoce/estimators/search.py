@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from sottovoce._entries import numbers_of
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
-from sottovoce._validation import MAX_EPSILON, choice, number
+from sottovoce._validation import MAX_EPSILON, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import drive
 from sottovoce.central.data.lengths import measure_rows
@@ -31,7 +31,7 @@ from sottovoce.estimators.reading import holding_labels, least_rows, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.estimators.scaler import SCALED_SEARCH
 from sottovoce.estimators.search_plan import (
-    DISTRIBUTIONS,
+    GEOMETRIC,
     SearchPlan,
     check_space,
     combinations,
@@ -111,26 +111,8 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
     n_iter: float = parameter(
         "float, in [1, 1e6]",
         default=10,
-        text="Expected number of trials. The actual one is random, at least 1, and not told.",
-    )
-    distribution: str = parameter(
-        '{"geometric", "logarithmic", "poisson"}',
-        default="geometric",
-        text="""Law of the number of trials. Geometric varies a lot; logarithmic varies more and costs less; Poisson
-        (given at least one) varies least and costs most.""",
-    )
-    scoring: str | None = parameter(
-        '{None, "accuracy", "neg_log_loss", "neg_mean_squared_error"}',
-        default=None,
-        text="""What to maximise on the held-out rows. None is accuracy for classifiers and the squared error for
-        regressors.""",
-    )
-    score_bound: float | None = parameter(
-        "float or None",
-        default=None,
-        text="""Public bound on the loss of one row; larger losses count as this much. None takes 2 log(n_classes) for
-        the log loss and a quarter of the squared width of ``label_bounds`` for the squared error (predictions are moved
-        into these bounds first).""",
+        text="""Expected number of trials. The actual one is random, at least 1, and not told: its law is geometric,
+        which varies from 1 trial to several times the mean.""",
     )
     validation_size: float = parameter(
         "float, in (0, 1)",
@@ -145,7 +127,9 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
     )
     best_params_: dict[str, Any] = attribute("dict", "Its hyper-parameters.")
     best_score_: float = attribute(
-        "float", "Its noisy score on the held-out rows; larger is better. Biased upward, as the best of several."
+        "float",
+        """Its noisy score on the held-out rows: accuracy, or minus the mean squared error. Larger is better. Biased
+        upward, as the best of several.""",
     )
 
     _word = "search"
@@ -181,16 +165,15 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         epsilon = number("epsilon", self.epsilon, above=0.0, at_most=MAX_EPSILON)
         delta = number("delta", self.delta, above=0.0, below=1.0, remedy="Choose it well below 1 / n_samples.")
         n_iter = number("n_iter", self.n_iter, at_least=1.0, at_most=MOST_TRIALS)
-        distribution = choice("distribution", self.distribution, tuple(DISTRIBUTIONS))
         validation_size = number("validation_size", self.validation_size, above=0.0, below=1.0)
         check_space(self.param_distributions)
         # the estimator's own parameters: adjacency, n_public and the like
         own = clone(prototype).set_params(epsilon=epsilon, delta=delta, accept_delta=self.accept_delta)
         facts = own.plan_for(n_samples, n_features, n_models)
-        scoring, bound = scoring_for(prototype, self.scoring, self.score_bound, max(2, facts.n_models))
+        scoring, bound = scoring_for(prototype)
         plan = SearchPlan(
-            epsilon=epsilon, delta=delta, adjacency=facts.adjacency, n_iter=n_iter, distribution=distribution,
-            scoring=scoring, score_bound=bound, validation_size=validation_size, n_samples=facts.n_samples,
+            epsilon=epsilon, delta=delta, adjacency=facts.adjacency, n_iter=n_iter, scoring=scoring, score_bound=bound,
+            validation_size=validation_size, n_samples=facts.n_samples,
             n_features=n_features,
         )  # fmt: skip
         for params in combinations(self.param_distributions):
@@ -292,7 +275,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         """Draw and check all trials, before the first one is trained."""
         chance, n_models = streams.generator(Purpose.SAMPLING), prototype.planned_models()
         trials = []
-        for _ in range(TrialCount(plan.n_iter, DISTRIBUTIONS[plan.distribution]).draw(chance)):
+        for _ in range(TrialCount(plan.n_iter, GEOMETRIC).draw(chance)):
             params = draw(self.param_distributions, chance)
             seed = int(chance.integers(2**63)) if streams.seeded else None
             trials.append((params, _trial(prototype, params, plan, n_models, seed)))
@@ -356,7 +339,10 @@ def search_receipt(
 def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     """Return the receipt that a search with these parameters gets."""
     best = model_again(parameters)
-    plan = SearchPlan(adjacency=Adjacency.parse(best.adjacency), **parameters["search"])
+    scoring, bound = scoring_for(best)
+    plan = SearchPlan(
+        adjacency=Adjacency.parse(best.adjacency), scoring=scoring, score_bound=bound, **parameters["search"]
+    )
     if public_rows(best.adjacency, plan.n_samples, best.n_public)[1] != plan.n_samples:
         raise ParameterError("n_public of the model is not the public number of rows of the search.")
     trial = model_again(parameters, n_public=plan.n_train)
@@ -380,7 +366,7 @@ def _best_of(
     with warnings.catch_warnings(), uncounted_fits():
         warnings.simplefilter("ignore")  # one warning a trial would count them
         for params, trial in trials:
-            losses = row_losses(plan.scoring, plan.score_bound, trial.fit(*train), *scored)
+            losses = row_losses(plan.score_bound, trial.fit(*train), *scored)
             scored_by = drive(lambda: score(plan.score_bound, mechanism), Held(losses), streams)
             noisy, spent = scored_by.result, scored_by.event
             # a row is in one of the two parts, so a trial costs the larger of the two

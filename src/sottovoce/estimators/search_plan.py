@@ -6,7 +6,6 @@ differently in another place of the matrix).
 """
 
 import itertools
-import math
 from collections.abc import Iterator, Mapping
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -14,11 +13,10 @@ from functools import cached_property, lru_cache
 from typing import Any, Final
 
 import numpy as np
-from scipy.special import expit
 
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import scalar
-from sottovoce._validation import choice, magnitude
+from sottovoce._validation import choice
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import AtHome, Ticks
 from sottovoce.central.data.part import Part
@@ -34,13 +32,11 @@ from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-DISTRIBUTIONS: Final = {"geometric": 1.0, "logarithmic": 0.0, "poisson": math.inf}
+GEOMETRIC: Final = 1.0  # shape of the law of the number of trials
 _EXACT = GaussianAccountant()
 # What a trial may choose: public choices that leave adjacency, budget and the checks of the data as they are.
 SEARCHABLE: Final = ("alpha", "data_norm", "fit_intercept", "intercept_scaling", "solver", "solver_options")
 _MOST_CHECKED: Final = 4096  # combinations of listed values that are checked before the data are read
-_CLASSIFICATION: Final = ("accuracy", "neg_log_loss")
-_REGRESSION: Final = ("neg_mean_squared_error",)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,8 +49,7 @@ class SearchPlan(FrozenPlan):
     delta: float
     adjacency: Adjacency
     n_iter: float  # expected number of trials
-    distribution: str  # a key of `DISTRIBUTIONS`
-    scoring: str
+    scoring: str  # "accuracy" or "neg_mean_squared_error"
     score_bound: float  # bound on a row's loss
     validation_size: float  # probability with which a row is held out
     n_samples: int  # public number of rows (a stand-in for it under add-remove adjacency), held-out rows included
@@ -63,14 +58,14 @@ class SearchPlan(FrozenPlan):
     @property
     def noise_multiplier(self) -> float:
         """Noise over sensitivity of the one Gaussian release that a trial costs as much as."""
-        return _calibrate(self.epsilon, self.delta, self.n_iter, DISTRIBUTIONS[self.distribution])
+        return _calibrate(self.epsilon, self.delta, self.n_iter)
 
     @property
     def event(self) -> Event:
         return self.event_of(GaussianEvent(self.noise_multiplier))
 
     def event_of(self, trial: Event) -> Event:
-        return RepeatAndSelectEvent(trial, self.n_iter, DISTRIBUTIONS[self.distribution])
+        return RepeatAndSelectEvent(trial, self.n_iter, GEOMETRIC)
 
     @property
     def mu(self) -> float:
@@ -98,13 +93,14 @@ class SearchPlan(FrozenPlan):
         return _EXACT.mu(event) <= self.mu
 
     def facts(self) -> dict[str, object]:
-        """Return what the plan can be made from again, beside the adjacency."""
-        return {field.name: getattr(self, field.name) for field in fields(self) if field.name != "adjacency"}
+        """Return what the plan can be made from again, beside what the estimator tells."""
+        of_estimator = ("adjacency", "scoring", "score_bound")
+        return {one.name: getattr(self, one.name) for one in fields(self) if one.name not in of_estimator}
 
     def details(self) -> dict[str, object]:
         return {
             "expected number of trials": self.n_iter,
-            "distribution of the number of trials": self.distribution,
+            "distribution of the number of trials": "geometric",
             "scoring": self.scoring,
             "bound on the loss of a row": self.score_bound,
             "validation_size": self.validation_size,
@@ -122,9 +118,9 @@ class SearchPlan(FrozenPlan):
 
 
 @lru_cache(maxsize=256)
-def _calibrate(epsilon: float, delta: float, n_iter: float, shape: float) -> float:
+def _calibrate(epsilon: float, delta: float, n_iter: float) -> float:
     def make(noise_multiplier: float) -> Event:
-        return RepeatAndSelectEvent(GaussianEvent(noise_multiplier), n_iter, shape)
+        return RepeatAndSelectEvent(GaussianEvent(noise_multiplier), n_iter, GEOMETRIC)
 
     start = 1.5 / gaussian_mu(epsilon, delta)
     return least_noise(make, accountant_for(make(1.0)), epsilon, delta, start=start, tolerance=1e-6)
@@ -161,51 +157,28 @@ def draw(space: Mapping[str, Any], chance: np.random.Generator) -> dict[str, Any
     return drawn
 
 
-def scoring_for(
-    estimator: DPLinearEstimator, scoring: str | None, score_bound: float | None, n_classes: int
-) -> tuple[str, float]:
-    """Return the name of the score and the bound on a row's loss, from public facts.
-
-    Raises ParameterError if the score does not fit the estimator, or the bound the score.
-    """
-    offered: tuple[str, ...] = _REGRESSION if isinstance(estimator, DPLinearRegressor) else _CLASSIFICATION
-    if not hasattr(estimator, "predict_proba"):
-        offered = tuple(name for name in offered if name != "neg_log_loss")
-    name = offered[0] if scoring is None else choice("scoring", scoring, offered)
-    if name == "accuracy":
-        if score_bound is not None:
-            raise ParameterError(f"score_bound must be None for scoring='accuracy'; got {score_bound!r}.")
-        return name, 1.0
-    if score_bound is not None:
-        return name, magnitude("score_bound", score_bound)
-    if isinstance(estimator, DPLinearRegressor):
-        low, high = estimator.label_range()
-        return name, 0.25 * (high - low) ** 2
-    return name, 2.0 * math.log(n_classes)
+def scoring_for(estimator: DPLinearEstimator) -> tuple[str, float]:
+    """Return the name of the score and the bound on a row's loss, from public facts."""
+    if not isinstance(estimator, DPLinearRegressor):
+        return "accuracy", 1.0
+    low, high = estimator.label_range()
+    return "neg_mean_squared_error", 0.25 * (high - low) ** 2
 
 
-def row_losses(name: str, bound: float, model: DPLinearEstimator, X: Any, y: Vector) -> Vector:
+def row_losses(bound: float, model: DPLinearEstimator, X: Any, y: Vector) -> Vector:
     """Return the loss of each row, within [0, ``bound``] whatever the row is.
 
-    ``name``, ``bound``: from `scoring_for`.
+    ``bound``: from `scoring_for`.
     ``model``: trained.
     ``X``: of shape (n, d).
     ``y``: of shape (n,); labels, or places in ``model.classes_``.
     """
     margins = margins_of(model, X)
-    if name == "neg_mean_squared_error":
-        assert isinstance(model, DPLinearRegressor)
+    if isinstance(model, DPLinearRegressor):
         loss = (np.clip(margins[:, 0], *model.label_range()) - y) ** 2
-    elif name == "accuracy":
+    else:
         winners = (margins[:, 0] > 0.0).astype(int) if margins.shape[1] == 1 else margins.argmax(axis=1)
         loss = (winners != y).astype(np.float64)
-    elif margins.shape[1] == 1:
-        loss = np.logaddexp(0.0, np.where(y == 1, -1.0, 1.0) * margins[:, 0])
-    else:
-        each = expit(margins)
-        own = np.take_along_axis(each, y.astype(int)[:, None], axis=1)[:, 0]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            loss = -np.log(own / each.sum(axis=1))
     return np.clip(np.where(np.isnan(loss), bound, loss), 0.0, bound)
 
 
