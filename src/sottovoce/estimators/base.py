@@ -75,6 +75,7 @@ class Circumstances(NamedTuple):
     steps: Sequence[str] = ()  # the fitted ones before the model in its pipeline
     charge: Charge | None = None
     model: str | None = None  # digest of what the fit left
+    fits: int = 1  # which fit of the table it is that no ledger adds up
 
     def receipt(
         self, plan: FrozenPlan, unit: str, parameters: Mapping[str, object], *, last: Mapping[str, object],
@@ -88,12 +89,13 @@ class Circumstances(NamedTuple):
         """
         before = (_BEFORE.format(", ".join(self.steps)),) if self.steps else ()
         steps = {STEPS: list(self.steps)} if self.steps else {}
-        return make_receipt(
+        made = make_receipt(
             epsilon=plan.promised_epsilon, delta=plan.delta, adjacency=plan.adjacency, unit=unit, seeded=self.seeded,
             private=plan.is_private, charge=self.charge, model=self.model,
             parameters={**parameters, **steps, **last},
             not_covered=(*before, *exceptions, *_not_covered(unit)) if plan.is_private else (), **said,
         )  # fmt: skip
+        return made if self.fits == 1 else replace(made, fits=self.fits)
 
 
 @dataclass
@@ -103,6 +105,7 @@ class Run(Generic[PlanT]):
     streams: Streams
     charge: OpenCharge
     plan_for: Callable[[int, int, int], PlanT]
+    fits: int = 1  # which fit of the table it is
     steps: tuple[str, ...] = ()  # the fitted ones before the model in its pipeline
 
     def begin(self, plan: PlanT) -> None:
@@ -116,7 +119,7 @@ class Run(Generic[PlanT]):
     def commit(self, event: Event) -> Circumstances:
         """Make the charge final with what was released."""
         self.charge.commit(event)
-        return Circumstances(self.streams.seeded, self.steps, self.charge.charge)
+        return Circumstances(self.streams.seeded, self.steps, self.charge.charge, fits=self.fits)
 
 
 # parameters of whatever fits a table itself: models, scaler and pipeline
@@ -240,9 +243,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
             if plan.is_private and size and models:
                 _ = plan.event  # refuses what no noise can meet
             with fit_without_ledger(X, lambda: streams.opened) if plan.is_private else nullcontext(1) as number:
-                yield Run(streams, OpenCharge(), plan_for)
-            if number > 1:
-                self._say(number)
+                yield Run(streams, OpenCharge(), plan_for, number)
             return
         if models is None:
             raise ParameterError(
@@ -258,15 +259,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         ) as charge:  # fmt: skip
             charge.looking()
             yield Run(streams, charge, plan_for)
-
-    def _say(self, number: int) -> None:
-        """Have the receipt say which fit of the table it is about; all parts that share the receipt have the same."""
-        receipt = self.guarantee_
-        told = replace(receipt, fits=number)
-        parts = (self, getattr(self, "best_estimator_", None), *(part for _, part in getattr(self, "steps_", ())))
-        for part in parts:
-            if getattr(part, "guarantee_", None) is receipt:
-                part.guarantee_ = told
 
     @property
     def _column_names(self) -> list[str] | None:
