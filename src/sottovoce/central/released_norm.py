@@ -1,10 +1,8 @@
 r"""A bound that most rows keep, released where no public one is known: what ``data_norm="auto"`` stands for.
 
 *Release.* Each row that is not zero falls into a bin by its norm, and is counted in three histograms: with eight bins
-to a factor of 2, with two, and with one to a factor of 4. All of them run from 2^-166 to 2^166, which is nearly the
-whole range of public numbers, and shorter or longer rows are in the first or last bin: the bins are the same for all
-data. Adding, removing or zeroing a row moves three counts by 1, replacing it six: sensitivity sqrt 3 or sqrt 6, however
-many bins there are. All counts are one Gaussian release.
+to a factor of 2, with two, and with one to a factor of 4. All counts are one Gaussian release, whose sensitivity does
+not depend on the number of bins.
 
 *Choice.* Wide bins find the rows: a bin counts if it holds more than noise can, and so does the one above it, which may
 hold the rest of the same rows. From the longest such bin downward, rows are counted until as many are beyond as may be;

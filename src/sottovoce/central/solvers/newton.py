@@ -16,11 +16,10 @@ on it, with which steps are stable whatever the margins are; from then on it is 
 the released v's show it, one standard deviation of their noise added (Barzilai and Borwein's step [1]_ in the metric
 of D), and not less than what l'' is about where margins are as large as those of the point.
 
-The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v, which is the
-sum of what all passes added, stays that of one release of sensitivity sum_t C_t, some 0.4 for logistic regression: less
-than the 1 of a gradient. The budget of the passes is divided by 1/s_t^2 in proportion to C_t, which makes that sum
-least. Rows that still err after the last pass are those that the model cannot fit; their pull stays clipped, as in a
-robust loss, and less so the more mu n there is: the clips grow, and the limit is the exact optimum.
+The clips C_t fall geometrically. A row whose dual variable has arrived needs no more, so the noise in v stays that of
+one release of sensitivity sum_t C_t, some 0.4 for logistic regression: less than the 1 of a gradient. Rows that still
+err after the last pass are those that the model cannot fit; their pull stays clipped, as in a robust loss, and less so
+the more mu n there is.
 
 Privacy: ``docs/privacy/newton.md``. The penalty is at least a multiple of 1/mu: below it the noise alone would decide.
 

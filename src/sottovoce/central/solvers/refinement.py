@@ -9,22 +9,13 @@ With rows |x_i| <= 1, labels y_i centred at a released median and A = X'X, a fit
    z = w_t + t / (t + 3) (w_t - w_{t-1}), and steps :math:`w_{t+1} = z + V D^{-1} V^\top (g - \alpha n z)`.
 
 This is iterative refinement [1]_: solve with an inexact factorisation, and correct by residuals. A point at which steps
-end solves the equations of A, not those of A + E, so the noise of the Gram matrix costs passes and no accuracy: that of
-AdaSSP, which multiplies the weights, does not fade from its solution. Since D >= A + alpha n with high probability, the
-steps are stable, and a direction of eigenvalue a needs some sqrt((a + r) / a) passes: few, where those of plain steps
-are some sqrt(lambda_max / alpha). Directions that the noise hides get short steps; that T passes do not reach them is
-their penalty. The model is the average of the last iterates.
+end solves the equations of A, not those of A + E, so the noise of the Gram matrix costs passes and no accuracy.
+Directions that the noise hides get short steps; that T passes do not reach them is their penalty. The model is the
+average of the last iterates.
 
 The clip R follows from histograms of the signed distances of labels from their location, and after some passes of
 residuals from zero: as short as their noise allows and their skewness permits. All parts tend to those of the exact
 solution as the budget grows: E and the noise vanish, R tends to the longest residual.
-
-*Location.* A bisection of a fixed number of noisy counts finds a median inside the public bounds, as in
-`sottovoce.central.split`.
-
-*Histogram.* A row falls into one of 2 x 12 bins: the sign of its distance, and its size times the norm of the row,
-because so its term is clipped; each edge is twice the one before. Adding, removing or zeroing a row moves one count by
-1, replacing it two: sensitivity 1 or sqrt 2.
 
 *Clip.* Cutting residuals times rows at a length R leaves noise in proportion to R in their sum, and pulls predictions
 toward a median. With M the filter of the solver, P the share of rows within R
@@ -37,7 +28,7 @@ S is what a clip does to the intercept. The whole pull was 1.5 to 5 times S^2 on
 comments, over clips from the median to the 99 % quantile; symmetric tails are cut without harm. Bins in which the noise
 may be all that there is count as empty: with mu the thresholds vanish, and the clip tends to the longest residual.
 
-Privacy: ``docs/privacy/refinement.md``.
+Privacy, and why it is accurate: ``docs/privacy/refinement.md``.
 
 References
 ----------

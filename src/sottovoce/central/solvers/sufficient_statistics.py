@@ -1,12 +1,8 @@
 r"""Sufficient statistics with noise (AdaSSP), for the squared loss: one release, and intervals for free.
 
 With rows |x_i| <= 1 and labels t_i in [-1, 1] (centred, clipped and scaled), u_i = (x_i, c t_i), the second moments
-
-.. math:: \sum_i u_i u_i' + E, \qquad E_{jj} \sim N(0, s^2), \quad E_{jk} = E_{kj} \sim N(0, s^2 / 2)
-
-are released once: X'X, X't and t't together. In the coordinates (G_jj, sqrt(2) G_jk) the Euclidean norm is the
-Frobenius norm and the noise has the same size everywhere, so this is one Gaussian mechanism of sensitivity |u u'|_F =
-|u|^2 <= 1 + c^2 (replacing a row: sqrt(2) times that). c^2 = 1/2 gives X'X and X't 4/9 of mu^2 each and t't the rest.
+sum_i u_i u_i' + E are released once: X'X, X't and t't together, by one Gaussian mechanism in coordinates whose length
+is the Frobenius norm. c^2 = 1/2 gives X'X and X't 4/9 of mu^2 each and t't the rest.
 Wang's AdaSSP [1]_ splits it in three and spends a part on the smallest eigenvalue; here that is read off the released
 matrix. Labels are clipped at a multiple of their released scale, which grows with the public sqrt(mu sqrt(n / d)), so
 that clipping fades as the noise does.

@@ -1,26 +1,11 @@
 r"""The largest eigenvalue of X'X, released once with a small share of the budget.
 
-With rows |x_i| <= 1, lambda_max(X'X) moves by at most 1 when a row is added, removed, zeroed or replaced (Weyl's
-inequality: X'X moves by a positive semidefinite matrix of norm at most 1 in each direction, and for a replacement both
-tables lie within [lambda, lambda + 1] of the table without the row). Wide tables use a sketch of the Frobenius norm of
-X'X in its place, which is at least as large.
-
-X'X is summed in whole numbers, so no rounding depends on n but that of the finished matrix: it is proportional to n
-2^-53, whatever the number of pieces. Proofs: ``docs/privacy/dp_scd.md``, Proposition 3.
-
-*Sketch.* For tables so wide that G = X'X would cost more than the training, the Frobenius norm of G. It is at least
-lambda_max(G), and near it when few directions carry the rows. Q is a public random d x k matrix with one entry +1 or -1
-in each row, its columns as equally filled as can be. Then E |GQ|_F^2 = |G|_F^2, and GQ = X'(XQ) costs 2k passes over X
-at the speed of matrix products. G -> |GQ|_F is a seminorm: when a row |x| <= 1 is added, removed or zeroed it moves by
-at most
-
-.. math:: |x x^\top Q|_F \le |Q^\top x| \le \sqrt{\lceil d/k \rceil},
-
-and by twice that when the row is replaced. Proof: ``docs/privacy/dp_scd.md``, Proposition 3.
-
-GQ is summed in whole numbers: entries of X are cut toward zero to multiples of 2^-b. The products of 1,024 rows add up
-to at most 2^(10 + 2b) sqrt(ceil(d/k)), which b keeps below 2^53; it follows from the public width: 20 for up to 6,000
-columns, 18 for a million.
+With rows |x_i| <= 1, lambda_max(X'X) moves by at most 1 between neighbours. Tables so wide that G = X'X would cost more
+than the training use a sketch of its Frobenius norm, which is at least as large, and near it when few directions carry
+the rows: |GQ|_F for a public random d x k matrix Q with one entry +1 or -1 in each row, its columns as equally filled
+as can be. GQ = X'(XQ) costs 2k passes over X at the speed of matrix products. Both are summed in whole numbers; entries
+of X are cut toward zero to multiples of 2^-b, and b follows from the public width. Sensitivities, rounding and proofs:
+``docs/privacy/dp_scd.md``, Proposition 3.
 """
 
 import math

@@ -1,21 +1,12 @@
 r"""How much of the predictions of a linear model is signal: a slope and a shift for numbers, released at the end.
 
 Where noise dominates the weights, predictions z = x.w of numbers are worse than a constant: their noise is added to
-what a constant misses. So they become a z + b. With a cut R, released, the numbers of a row
+what a constant misses. So they become a z + b, from four released sums over rows: of squares of predictions, their
+products with residuals, predictions and residuals. a tends to 0 where noise hides whether there is anything to predict,
+and b then makes a mean of the labels of what is left. The residuals are cut, not the labels: where the weights are as
+good as passes with cut residuals make them, nothing is moved, for skewed labels too.
 
-.. math:: (z_i^2, \; z_i r_i, \; z_i, \; r_i), \qquad r_i = y_i - z_i,
-
-z and r over R and cut to [-1, 1], are cut together to a length of 1, and their sums D, C, Z, E are released, each with
-noise of standard deviation s. Least squares on the training rows asks for a slope of 1 + C / D. What is taken is
-
-.. math:: a = (C + D) D / (D^2 + 2 s^2), \qquad b = R (1 - a) (E + Z) / n,
-
-a at least 0 and at most `LONGEST`: it tends to 0 where noise hides whether there is anything to predict, and b then
-makes a mean of the labels of what is left. Where a is 1 nothing is moved. The residuals are cut, not the labels: where
-the weights are as good as passes with cut residuals make them, C is about 0, for skewed labels too.
-
-Privacy: 4 numbers, a Gaussian mechanism of sensitivity 1 (2 for replace-one); the rest is post-processing.
-``docs/privacy/calibration.md``, "Numbers".
+Formulas and proof: ``docs/privacy/calibration.md``, "Numbers".
 """
 
 import math
