@@ -17,10 +17,9 @@ if TYPE_CHECKING:
     from sottovoce.central.plan import Plan
     from sottovoce.estimators.base import plan
     from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
-    from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
+    from sottovoce.estimators.penalised_models import DPLinearSVC, DPLogisticRegression, DPRidge
     from sottovoce.estimators.persistence import load_model, save_model
     from sottovoce.estimators.pipeline import DPPipeline
-    from sottovoce.estimators.ridge import DPRidge
     from sottovoce.estimators.scaler import DPScaler
     from sottovoce.estimators.search import DPSearchCV
     from sottovoce.evaluation import Evaluation, evaluate
@@ -38,9 +37,8 @@ __all__ = [
 
 _HOMES: Final = {
     **dict.fromkeys(("DPLasso", "DPSparseLogisticRegression"), "estimators.l1_ball"),
-    **dict.fromkeys(("DPLinearSVC", "DPLogisticRegression"), "estimators.penalised_classifiers"),
+    **dict.fromkeys(("DPLinearSVC", "DPLogisticRegression", "DPRidge"), "estimators.penalised_models"),
     "DPPipeline": "estimators.pipeline",
-    "DPRidge": "estimators.ridge",
     "DPScaler": "estimators.scaler",
     "DPSearchCV": "estimators.search",
     **dict.fromkeys(("Evaluation", "evaluate"), "evaluation"),

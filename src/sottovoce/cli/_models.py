@@ -15,8 +15,7 @@ from sottovoce.cli._parameters import Models, Parameters
 from sottovoce.estimators._solvers import SOLVERS
 from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
-from sottovoce.estimators.ridge import DPRidge
+from sottovoce.estimators.penalised_models import DPLinearSVC, DPLogisticRegression, DPRidge
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import Schema
 

@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from sottovoce._compiling import FOLDER, plain_times
 from sottovoce.cli._echo import echo
 from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
-from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
-from sottovoce.estimators.ridge import DPRidge
+from sottovoce.estimators.penalised_models import DPLinearSVC, DPLogisticRegression, DPRidge
 from sottovoce.exceptions import PrivacyWarning, StorageError
 from sottovoce.randomness import uncounted_fits
 

@@ -10,8 +10,7 @@ from sottovoce.estimators.base import STEPS, Circumstances
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.estimators.penalised_classifiers import DPLinearSVC, DPLogisticRegression
-from sottovoce.estimators.ridge import DPRidge
+from sottovoce.estimators.penalised_models import DPLinearSVC, DPLogisticRegression, DPRidge
 from sottovoce.estimators.scaler import DPScaler
 from sottovoce.estimators.ties import decode_classes
 from sottovoce.exceptions import ParameterError

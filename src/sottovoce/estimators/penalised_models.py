@@ -1,20 +1,26 @@
-"""The penalised classifiers: logistic regression, and the linear support vector machine."""
+"""The penalised models: ridge and logistic regression, and the linear support vector machine."""
 
+from dataclasses import replace
 from typing import Any, Final
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.estimators.base import absent
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.penalised import (
     STANDARD_ERRORS,
     Penalised,
     confidence_intervals,
+    is_auto,
     options_parameter,
     solver_parameter,
 )  # fmt: skip
-from sottovoce.losses import Hinge, Logistic
+from sottovoce.estimators.regressor import DPLinearRegressor
+from sottovoce.losses import Hinge, Logistic, Squared
 
+_ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide, and what is hidden has a penalty
+_ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (``docs/measured/data/solvers/notes.txt``)
 CLASS_WEIGHT: Final[Any] = parameter(
     "dict or None",
     default=None,
@@ -132,3 +138,85 @@ class DPLinearSVC(Penalised, DPLinearClassifier):
         "DPLinearSVC has no predict_proba: the hinge loss says on which side a row is, not how likely. Use "
         "DPLogisticRegression for probabilities, or decision_function for scores."
     )
+
+
+@estimator
+class DPRidge(Penalised, DPLinearRegressor):
+    r"""Ridge regression with differential privacy.
+
+    Minimises, over rows divided by ``data_norm`` and labels y centred at a private median (without privacy: at the
+    middle of ``label_bounds``),
+    :math:`\frac1n \sum_i \frac12 (y_i - x_i^\top w - b)^2 + \frac\alpha2 (|w|^2 + b^2 / s^2)` with s =
+    ``intercept_scaling``, by iterative refinement with a noisy Gram matrix [3]_ or, where the noise would hide most of
+    it, by accelerated full-batch DP-SCD [1]_. Nothing has to be tuned.
+
+    Predictions are cut to ``label_bounds``: that is free, and never worse for a label within them. ``coef_`` and
+    ``intercept_`` are those of the linear function before.
+
+    With ``max_sample_weight`` the loss of each row is multiplied by its weight, the penalty stays, and DP-SCD trains.
+
+    References
+    ----------
+    .. [1] Damaskinos et al. (2021). Differentially Private Stochastic Coordinate Descent. AAAI 2021; Algorithm 1, with
+       the changes and the proof in ``docs/privacy/dp_scd.md``.
+    .. [2] Wang (2018). Revisiting differentially private linear regression: optimal and adaptive prediction &
+       estimation in unbounded domain. UAI 2018; algorithm AdaSSP, with the changes and the proof in
+       ``docs/privacy/sufficient_statistics.md``.
+    .. [3] Higham (2002). Accuracy and Stability of Numerical Algorithms. 2nd ed.; chapter 12, and the proof in
+       ``docs/privacy/refinement.md``.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sottovoce import DPRidge
+    >>> rng = np.random.default_rng(0)
+    >>> X = rng.uniform(-1, 1, (2000, 2))
+    >>> y = np.clip(X @ [1.0, -0.5], -2, 2)
+    >>> model = DPRidge(epsilon=1.0, delta=1e-6, data_norm=2**0.5, label_bounds=(-2, 2), random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.9
+    True
+    >>> model.guarantee_.epsilon
+    1.0
+    """
+
+    alpha: float | str = parameter(
+        'float in [1e-50, 1e50] or "auto"',
+        default="auto",
+        text="""Strength of the L2 penalty for rows in units of ``data_norm``. ``"auto"`` follows the public number of
+        rows: 1 / (20 n), within [1e-8, 1e-3]; but 1e-4 for solvers with noise other than ``"refinement"``.""",
+    )
+    solver: Any = solver_parameter(
+        """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
+        is at least 7 and there are at most 1,024 weights, else ``"scd"``, accelerated full-batch DP-SCD, whose
+        predictions get a slope and a shift at the end, so that noise hardly costs more than a constant; but
+        ``"constant"``, a noisy mean of the labels, where mu n is below 60 or 20 sqrt(d) and slopes are noise;
+        ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for `confidence_intervals`."""
+    )
+    solver_options: Any = options_parameter(
+        '``n_passes`` for ``"refinement"``; ``clip_labels`` (False uses the whole of ``label_bounds``) for ``"adassp"``'
+    )
+
+    least_squares_: Vector | None = attribute(
+        "ndarray of shape (n_features + 1,) or (n_features,), or None",
+        """Unpenalised coefficients, corrected for the noise, the intercept last (where there is one); zeros where the
+        noise hides them. None for other solvers than ``"adassp"``.""",
+    )
+    standard_errors_: Vector | None = STANDARD_ERRORS
+
+    _loss, _estimates = Squared(), "least_squares_"
+    _interval_needs = (
+        "the released second moments and the number of rows",
+        "solver='adassp' and a finite epsilon, and for 'add-remove' also with an intercept and "
+        "solver_options={'clip_labels': False}",
+    )
+    confidence_intervals = confidence_intervals
+
+    def _make_plan(self, facts: TrainingFacts, *, tol: float, max_iter: int) -> Plan:
+        plan: Plan = super()._make_plan(facts, tol=tol, max_iter=max_iter)
+        if not is_auto(self.alpha) or not facts.is_private or plan.solver == "refinement":
+            return plan
+        return replace(plan, facts=replace(facts, alpha=_ALPHA_OF_STEPS))
+
+    def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
+        automatic = {"alpha": min(1e-3, max(_ALPHA / n_samples, 1e-8))} if is_auto(self.alpha) else {}
+        return {**super()._facts(n_samples, private=private), **automatic}
