@@ -23,7 +23,7 @@ from sottovoce.central.released_norm import NormRelease, largest_norm
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.central.sums.whole_numbers import MOST_ROWS
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, Loss
+from sottovoce.losses import Loss, Multinomial
 from sottovoce.privacy.adjacency import Adjacency, Neighbours, checked_max_rows, unit_of
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event, outline
@@ -236,6 +236,9 @@ class Plan(_Shown, FrozenPlan):
     solver: ClassVar[str]
     # Page with statement and proof.
     proof: ClassVar[str] = "docs/privacy/dp_scd.md"
+    # Losses that it has steps for; none: any loss. With `alone` it trains one model: of two classes, or of numbers.
+    losses: ClassVar[tuple[type, ...]] = ()
+    alone: ClassVar[bool] = False
     # Whether the solver asks the holder of the rows for operations alone, which visit rows in order: then a table on
     # many machines will do, and one on disk is not copied.
     in_order: ClassVar[bool] = False
@@ -257,6 +260,13 @@ class Plan(_Shown, FrozenPlan):
         if self.facts is not None:
             shown = {name: getattr(self.facts, name, None) for name in _Shown.__annotations__}
             vars(self).update({**shown, "intercept": self.facts.constant})
+            wanted = (Multinomial,) if self.joint else self.losses
+            if (wanted and not isinstance(self.loss, wanted)) or (self.alone and self.n_models > 1):
+                names = " or ".join(kind.__name__.lower() for kind in self.losses)
+                raise ParameterError(
+                    f"solver={self.solver!r} needs the {names} loss{' and two classes' if self.alone else ''}; got the "
+                    f"{self.loss.name} loss and n_models = {self.n_models}. Use solver='auto'."
+                )
             self.check()
 
     def check(self) -> None:
@@ -265,7 +275,7 @@ class Plan(_Shown, FrozenPlan):
     @classmethod
     def serves(cls, loss: Loss) -> bool:
         """Whether an estimator with this loss may name the solver."""
-        return True
+        return not cls.losses or isinstance(loss, cls.losses)
 
     def options(self) -> dict[str, object]:
         """Return the solver's own options by name."""
@@ -363,14 +373,6 @@ class Plan(_Shown, FrozenPlan):
         for name in options:
             if getattr(self, name) is not None:
                 check(name, getattr(self, name), **limits)
-
-    def refuse_all_but_odds_of_two(self, other: str) -> None:
-        """Refuse a plan for anything but the logistic loss and two classes; ``other`` is a solver that takes more."""
-        if not (isinstance(self.loss, Logistic) and self.n_models == 1):
-            raise ParameterError(
-                f"solver={self.solver!r} is for the logistic loss and two classes; got the {self.loss.name} loss and "
-                f"{self.n_models} models. Use solver={other!r}, or solver='auto'."
-            )
 
     def refuse_many_weights(self) -> None:
         """Refuse a plan that releases the matrix of more weights than fit."""

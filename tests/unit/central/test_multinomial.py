@@ -145,7 +145,7 @@ def test_where_it_is_taken():
     assert solver(classes=[0, 1], solver="multinomial-scd") == "scd"
     assert solver(solver="scd") == "scd"
     svc = sv.DPLinearSVC(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[0, 1, 2], solver="multinomial-scd")
-    with pytest.raises(ParameterError, match="is for DPLogisticRegression"):
+    with pytest.raises(ParameterError, match=r"needs the logistic or multinomial loss; got the .*hinge loss"):
         sv.plan(svc, N, D)
     with pytest.raises(ParameterError, match="n_passes"):
         solver(solver_options={"n_passes": 0})

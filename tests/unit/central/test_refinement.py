@@ -67,7 +67,7 @@ def test_the_penalty_follows_solver_and_rows():
 
 
 def test_its_refusals():
-    with pytest.raises(ParameterError, match=r"needs the squared loss; got 'logistic'. Use DPRidge"):
+    with pytest.raises(ParameterError, match=r"needs the squared loss; got the logistic loss .* Use solver='auto'"):
         sv.plan(sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, solver="refinement"), 100, 3)
     with pytest.raises(ParameterError, match=r"takes at most 4096 weights.*Use solver='scd'"):
         sv.plan(ridge(solver="refinement"), 100, MAX_WEIGHTS)

@@ -14,7 +14,7 @@ from sottovoce.central.core import Asked, Release
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
+from sottovoce.losses import Squared
 from sottovoce.privacy.calibration import gaussian_mu
 
 _WORDS: Final = "a noisy mean of the labels: the model predicts it for every row"
@@ -25,22 +25,18 @@ class ConstantPlan(Plan):
     """Plan of a noisy mean of the labels; it has no options."""
 
     solver = "constant"
+    losses = (Squared,)
     mechanism = "one noisy sum of the labels, cut to their bounds: a Gaussian mechanism on a grid"
     proof = "docs/privacy/gaussian_on_a_grid.md"
     in_order = True
     takes_persons = True
     takes_released_norm = True
 
-    @classmethod
-    def serves(cls, loss: Loss) -> bool:
-        return loss.name == "squared"
-
     def check(self) -> None:
-        super().check()
-        if self.loss.name != "squared" or self.intercept == 0.0:
+        if self.intercept == 0.0:
             raise ParameterError(
-                f"solver='constant' predicts one number for every row: it needs the squared loss and an intercept; got "
-                f"the {self.loss.name} loss and fit_intercept={self.intercept > 0.0}. Use DPRidge, or solver='auto'."
+                "solver='constant' predicts one number for every row, so it needs an intercept. Give "
+                "fit_intercept=True, or use solver='auto'."
             )
 
     @property

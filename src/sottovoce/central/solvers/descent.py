@@ -30,7 +30,7 @@ from sottovoce.central.solvers.sgd import AVERAGED, Walk
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
-from sottovoce.losses import Logistic, Loss
+from sottovoce.losses import Logistic
 
 _SHARE: Final = 0.05  # of mu^2, for the sum of the labels
 _SPREAD: Final = 1.3  # of the log odds beforehand
@@ -45,18 +45,12 @@ class DescentPlan(Plan):
     """Plan of noisy gradient descent from a noisy base rate; it has no options."""
 
     solver = "gd"
+    losses, alone = (Logistic,), True
     mechanism = "full-batch noisy gradient descent: adaptive composition of Gaussian mechanisms on a grid, no sampling"
     proof = "docs/privacy/dp_sgd.md"
     in_order = True
     takes_persons = True
     takes_released_norm = True
-
-    @classmethod
-    def serves(cls, loss: Loss) -> bool:
-        return isinstance(loss, Logistic)
-
-    def check(self) -> None:
-        self.refuse_all_but_odds_of_two("sgd")
 
     @cached_property
     def split(self) -> Split:

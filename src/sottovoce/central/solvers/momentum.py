@@ -38,7 +38,7 @@ from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.split import AFTER_STEPS, Split, State, averaged, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes, JointSlopes
-from sottovoce.losses import Logistic, Loss
+from sottovoce.losses import Logistic
 
 _SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
 _REACH: Final = 60.0  # times mu n over
@@ -118,6 +118,7 @@ class MomentumPlan(Plan):
     """Plan of noisy gradient descent with momentum; it has no options."""
 
     solver = "momentum"
+    losses, alone = (Logistic,), True
     mechanism = (
         "full-batch noisy gradient descent with momentum: adaptive composition of Gaussian mechanisms on a grid, no "
         "sampling"
@@ -126,13 +127,6 @@ class MomentumPlan(Plan):
     in_order = True
     takes_persons = True
     takes_released_norm = True
-
-    @classmethod
-    def serves(cls, loss: Loss) -> bool:
-        return isinstance(loss, Logistic)
-
-    def check(self) -> None:
-        self.refuse_all_but_odds_of_two("multinomial-scd")
 
     @cached_property
     def split(self) -> Split:

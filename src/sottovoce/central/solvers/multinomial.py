@@ -47,7 +47,7 @@ from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.passes import JointPass
 from sottovoce.central.sums.score_length import PASSES, STEPS, score_length
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, Loss, Multinomial
+from sottovoce.losses import Logistic, Multinomial
 from sottovoce.privacy.calibration import gaussian_mu
 
 # chosen on digits and on made-up tables of 3 and 20 classes (benchmarks/central/classes.py)
@@ -66,6 +66,7 @@ class MultinomialPlan(Plan):
     """Plan of accelerated full-batch DP-SCD on the multinomial logistic loss."""
 
     solver = "multinomial-scd"
+    losses = (Logistic, Multinomial)
     mechanism = (
         "accelerated full-batch DP-SCD with secret dual vectors, all classes jointly: adaptive composition of Gaussian "
         "mechanisms on a grid, no subsampling"
@@ -80,13 +81,8 @@ class MultinomialPlan(Plan):
     # Whether steps (`sottovoce.central.solvers.momentum`) take the place of passes; None follows public facts.
     steps: bool | None = None
 
-    @classmethod
-    def serves(cls, loss: Loss) -> bool:
-        return isinstance(loss, Logistic | Multinomial)
-
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
-        _check_loss(self.loss)
         if not (self.steps is None or isinstance(self.steps, bool)):
             raise ParameterError(f"steps must be True, False or None; got {self.steps!r}.")
         if self.steps and (self.n_passes is not None or self.max_rows_per_group is not None):
@@ -189,12 +185,9 @@ class NonPrivateMultinomialPlan(UnprotectedPlan):
     """Plan of L-BFGS on the multinomial logistic loss, without privacy."""
 
     solver = "multinomial L-BFGS (no privacy)"
+    losses = (Multinomial,)
     mechanism = "L-BFGS on the multinomial logistic loss without noise"
     joint = True
-
-    def check(self) -> None:
-        super().check()
-        _check_loss(self.loss)
 
     def exact(self, part: Part) -> Exact:
         rows, y = part.rows, part.memory.whole(TARGET)
@@ -236,8 +229,3 @@ class NonPrivateMultinomialPlan(UnprotectedPlan):
             lo += piece.shape[0]
         penalty = 0.5 * self.alpha_scaled * float((w * w).sum())
         return value / lo + penalty, (gradient / lo + self.alpha_scaled * w).ravel()
-
-
-def _check_loss(loss: object) -> None:
-    if not isinstance(loss, Multinomial):
-        raise ParameterError("solver='multinomial-scd' is for DPLogisticRegression. Use solver='scd'.")

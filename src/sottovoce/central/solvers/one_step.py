@@ -57,6 +57,7 @@ class OneStepPlan(NewtonPlan):
     """Plan of two scoring steps from the weights of Newton steps."""
 
     solver = "one-step"
+    losses, alone = (Logistic,), True
     mechanism = (
         "Newton steps with secret dual variables, then the information matrix once and the gradient twice: adaptive "
         "composition of Gaussian mechanisms on a grid, no subsampling"
@@ -69,10 +70,6 @@ class OneStepPlan(NewtonPlan):
     @classmethod
     def serves(cls, loss: Loss) -> bool:
         return isinstance(loss, Logistic)
-
-    def check(self) -> None:
-        self.refuse_all_but_odds_of_two("newton")
-        super().check()
 
     @cached_property
     def split(self) -> Split:

@@ -55,7 +55,7 @@ from sottovoce.central.sums.histograms import DISTANCE_BINS, CountDistances, cli
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
+from sottovoce.losses import Squared
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
 
@@ -90,6 +90,7 @@ class RefinementPlan(Plan):
     """Plan of iterative refinement."""
 
     solver = "refinement"
+    losses = (Squared,)
     mechanism = (
         "second moments of the rows once, then passes over clipped residuals: adaptive composition of Gaussian "
         "mechanisms on a grid, no subsampling"
@@ -101,16 +102,8 @@ class RefinementPlan(Plan):
 
     n_passes: int | None = None  # public number of passes after the Gram matrix; None follows a rule
 
-    @classmethod
-    def serves(cls, loss: Loss) -> bool:
-        return loss.name == "squared"
-
     def check(self) -> None:
         self.check_given(whole_number, "n_passes", at_least=1, at_most=10**6)
-        if self.loss.name != "squared":
-            raise ParameterError(
-                f"solver='refinement' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
-            )
         self.refuse_many_weights()
 
     @cached_property

@@ -28,7 +28,7 @@ from sottovoce.central.split import Scales, Split
 from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
 from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Loss
+from sottovoce.losses import Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
@@ -46,6 +46,7 @@ class SufficientStatisticsPlan(Plan):
     """Plan of a release of the second moments."""
 
     solver = "adassp"
+    losses = (Squared,)
     mechanism = (
         "second moments of rows and labels with Gaussian noise on a grid, released once; adaptive ridge (AdaSSP) "
         "afterwards"
@@ -59,15 +60,7 @@ class SufficientStatisticsPlan(Plan):
     # the public bounds are wide. False takes the bounds themselves and spends nothing on scales.
     clip_labels: bool = True
 
-    @classmethod
-    def serves(cls, loss: Loss) -> bool:
-        return loss.name == "squared"
-
     def check(self) -> None:
-        if self.loss.name != "squared":
-            raise ParameterError(
-                f"solver='adassp' needs the squared loss; got {self.loss.name!r}. Use DPRidge, or solver='auto'."
-            )
         if not isinstance(self.clip_labels, bool):
             raise ParameterError(f"clip_labels must be True or False; got {self.clip_labels!r}.")
         self.refuse_many_weights()
