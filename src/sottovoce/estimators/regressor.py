@@ -67,7 +67,8 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
 
     def _take(self, plan: Plan, solution: Solution) -> None:
         super()._take(plan, solution)
-        self.coef_, self.intercept_ = self.coef_[0], float(self.intercept_[0]) + self._offset(solution)
+        coef, intercept = self._unscaled(plan, solution.weights)
+        self.coef_, self.intercept_ = coef[0], float(intercept[0]) + self._offset(solution)
 
     @where_the_rows_are
     def predict(self, X: Any) -> Vector:
