@@ -1,17 +1,14 @@
-"""`sottovoce vertical simulate`: one table that is split, several tables that are aligned, and every wrong use."""
+"""`sottovoce vertical simulate`: one table that is split, and every wrong use."""
 
 import csv
-import gzip
 import json
 import re
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 import pytest
-from sklearn.datasets import load_svmlight_file
 from typer.testing import Result
 
 from sottovoce import Guarantee
@@ -23,7 +20,6 @@ from support import commands
 pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")
 
 N = 400
-MISSING_IDS, REPEATED_IDS, ONLY_BANK = 3, 4, 20
 
 HEAD = 'format = "sottovoce-schema"\nversion = 1\n'
 AGE = '[columns.age]\ntype = "numeric"\nbounds = [18, 90]\n'
@@ -76,31 +72,13 @@ class Folder:
         frame().to_csv(self.table, index=False)
         whole = HEAD + 'target = "ill"\n' + AGE + SMOKES + INCOME + DEBT + WEIGHT.replace('"numeric"', '"ignore"')
         (path / "people.toml").write_text(whole.replace("bounds = [40, 140]\n", "") + ILL)
-        self.clinic, self.bank = path / "clinic.csv.gz", path / "bank.parquet"
-        clinic = frame()[["patient", "age", "smokes", "ill"]]
-        clinic.loc[: MISSING_IDS - 1, "patient"] = ["", " ", "?"]
-        self.clinic.write_bytes(gzip.compress(clinic.to_csv(index=False).encode()))
-        (path / "clinic.toml").write_text(HEAD + 'target = "ill"\n[table]\nmissing = ["?", ""]\n' + AGE + SMOKES + ILL)
-        others = pd.DataFrame(
-            {"patient": [f"q{row}" for row in range(ONLY_BANK)], "income": 50, "debt": "no", "branch": 7}
-        )
-        bank = frame()[["income", "debt", "patient"]].assign(branch=7).sample(frac=1.0, random_state=1)
-        pd.concat([bank, others], ignore_index=True).to_parquet(self.bank)
-        (path / "bank.toml").write_text(HEAD + INCOME + DEBT)
 
-    def repeat_identifiers(self) -> None:
-        """Let two identifiers stand in two rows each at the clinic."""
-        clinic = pd.read_csv(self.clinic, keep_default_na=False)
-        clinic.loc[10:11, "patient"] = clinic.loc[12:13, "patient"].to_numpy()
-        clinic.to_csv(self.clinic, index=False)
+    def schema(self) -> str:
+        return (self.path / "people.toml").read_text()
 
     def one(self, *more: object, **options: Any) -> list[object]:
         chosen = {"model": "logistic", "epsilon": 4, "delta": 1e-5, "party": ["clinic=age,smokes", "bank"], **options}
         return [chosen.pop("table", self.table), *as_options(chosen), *more]
-
-    def several(self, *more: object, **options: Any) -> list[object]:
-        chosen = {"model": "logistic", "epsilon": 4, "delta": 1e-5, "id": "patient", **options}
-        return [*chosen.pop("tables", [self.clinic, self.bank]), *as_options(chosen), *more]
 
 
 def passes(*arguments: object) -> Result:
@@ -172,11 +150,31 @@ def test_ridge_and_svm(folder: Folder) -> None:
     assert "did not converge in 1 rounds; raise --max-iter" in result.stderr
 
 
-def test_columns_can_be_counted_off_and_labels_be_elsewhere(folder: Folder) -> None:
-    result = passes(*folder.one(party=None, sizes="1,3", label_holder="party2", data_norm="party1=0.5"))
-    assert re.search(r"party1 +400 +1 +0\.5 +no *\n", result.stdout)
-    assert re.search(r"party2 +400 +8 +1\.73205 +yes +yes", result.stdout)
-    assert "party2 alone" in result.stdout
+def test_labels_can_be_elsewhere(folder: Folder) -> None:
+    result = passes(*folder.one(label_holder="bank"))
+    assert re.search(r"clinic +400 +3 +1\.41421 +no *\n", result.stdout)
+    assert re.search(r"bank +400 +6 +1\.41421 +yes +yes", result.stdout)
+    assert "bank alone" in result.stdout
+
+
+def test_two_tables_are_joined_by_a_query(folder: Folder) -> None:
+    """Another order of the rows, people whom one table lacks: those in common are trained on."""
+    duckdb = pytest.importorskip("duckdb")
+    people, database = frame(), folder.path / "both.db"
+    clinic = people[["patient", "age", "smokes", "ill"]].iloc[3:]
+    bank = people[["income", "debt", "patient"]].sample(frac=1.0, random_state=1)
+    with duckdb.connect(str(database)) as connection:
+        for name, table in (("clinic", clinic), ("bank", bank)):
+            connection.register("given", table)
+            connection.execute(f"CREATE TABLE {name} AS SELECT * FROM given")
+    query = "SELECT * FROM clinic JOIN bank USING (patient) ORDER BY patient"
+    options = {"schema": folder.path / "people.toml", "query": query, "epsilon": "inf", "delta": None}
+    (folder.path / "people.toml").write_text(re.sub(r"\[columns.weight\]\n.*\n", "", folder.schema()))
+    result = passes(*folder.one(table=f"duckdb:///{database}", random_state=0, out=folder.out, **options))
+    assert re.search(r"clinic +397 +3 ", result.stdout)
+    local, joint = figures(result.stdout, "accuracy")
+    assert joint > local + 0.08  # people who were mixed up would not do that
+    fails(*folder.one(table=f"duckdb:///{database}", query=query), match=r"--schema FILE is missing: duckdb:///")
 
 
 def test_public_labels_and_other_tests(folder: Folder) -> None:
@@ -200,66 +198,6 @@ def test_a_seed_repeats_the_run_and_the_receipt_says_so(folder: Folder) -> None:
     assert first != other
     assert "NOT PRIVATE against" in re.sub(r"\s+", " ", first)
     assert passes(*folder.one()).stdout.count("random_state") == 0
-
-
-# ----------------------------- several tables, aligned
-
-
-def test_several_tables_are_aligned_by_identifiers(folder: Folder) -> None:
-    result = passes(*folder.several(epsilon="inf", delta=None, random_state=0))
-    assert re.search(rf"clinic +400 +{MISSING_IDS} +0 +0 +3 .*yes", result.stdout)
-    assert re.search(rf"bank +420 +0 +0 +{ONLY_BANK + MISSING_IDS} +6 ", result.stdout)
-    assert re.search(r"people in common +397\b", result.stdout)
-    assert "not in the schema, not used: 1 column(s): branch" in result.stderr
-    local, joint = figures(result.stdout, "accuracy")
-    assert joint > local + 0.08  # people who were mixed up would not do that
-
-
-def test_a_split_and_aligned_tables_give_the_same_model(folder: Folder) -> None:
-    """Rows in another order, people whom one party lacks: the optimum is that of the common people."""
-    common = frame().iloc[MISSING_IDS:]
-    common.to_csv(folder.table, index=False)
-    others = folder.path / "others.csv"
-    common.to_csv(others, index=False)
-    same = {"epsilon": "inf", "delta": None, "tol": 1e-9}
-    passes(*folder.one(test=others, out=folder.path / "a", **same))
-    tests = [f"clinic={folder.clinic}", f"bank={folder.bank}"]
-    passes(*folder.several(test=tests, out=folder.path / "b", **same))
-    for party in ("clinic", "bank"):
-        one, several = (
-            json.loads((folder.path / run / f"{party}.part.json").read_text())["coefficients"] for run in "ab"
-        )
-        assert list(one) == list(several)
-        np.testing.assert_allclose(list(one.values()), list(several.values()), atol=1e-5)
-
-
-def test_repeated_identifiers_are_refused_or_dropped(folder: Folder) -> None:
-    folder.repeat_identifiers()
-    fails(*folder.several(), match=r"party 'clinic': 4 rows share 2 identifier\(s\).*--duplicates drop")
-    result = passes(*folder.several(duplicates="drop"))
-    assert re.search(rf"clinic +400 +{MISSING_IDS} +{REPEATED_IDS} +0 ", result.stdout)
-    assert re.search(r"people in common +393\b", result.stdout)
-
-
-def test_tables_of_any_name_and_identifiers_of_any_column(folder: Folder) -> None:
-    bank = folder.path / "2024=03.parquet"
-    pd.read_parquet(folder.bank).rename(columns={"patient": "customer"}).to_parquet(bank)
-    passes(*folder.several(
-        tables=[folder.clinic, f"shop={bank}"], id=["clinic=patient", "shop=customer"],
-        schema=[f"shop={folder.path / 'bank.toml'}"],
-    ))  # fmt: skip
-
-
-def test_whole_numbers_identify_people_alike_in_text_and_parquet(folder: Folder) -> None:
-    clinic, bank = pd.read_csv(folder.clinic, keep_default_na=False), pd.read_parquet(folder.bank)
-    clinic["patient"] = clinic["patient"].str.removeprefix("p").str.lstrip("0")
-    bank = bank[bank["patient"].str.startswith("p")]
-    bank["patient"] = bank["patient"].str.removeprefix("p").astype(int)
-    clinic.to_csv(folder.clinic, index=False)
-    bank.to_parquet(folder.bank)
-    result = passes(*folder.several())
-    # p000 has no digit left at the clinic
-    assert re.search(r"people in common +39[67]\b", result.stdout)
 
 
 # ----------------------------- files
@@ -380,14 +318,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"party": ["clinic=", "bank"]}, r"--party clinic: the party has no columns"),
         ({"party": ["clinic=age,smokes,income,debt", "bank"]}, r"--party bank: the party has no columns"),
         ({"party": ["../up=age", "bank"]}, r"--party \.\./up=age: the name of a party has letters, .* got '\.\./up'"),
-        ({"sizes": "2,2"}, r"--party and --sizes both say"),
-        ({"party": None, "sizes": "2,3"}, r"--sizes must add up to the 4 feature columns .* got 2\+3 = 5"),
-        ({"party": None, "sizes": "4,0"}, r"--sizes must be whole numbers >= 1 .* got '4,0'"),
-        ({"party": None, "sizes": "four"}, r"--sizes must be whole numbers >= 1 .* got 'four'"),
         ({"label_holder": "shop"}, r"--label-holder shop: no party is named 'shop'; there are clinic, bank"),
-        ({"data_norm": "shop=1"}, r"--data-norm shop=1: no party is named 'shop'; there are clinic, bank"),
-        ({"data_norm": "bank=wide"}, r"--data-norm bank: 'wide' is not a number"),
-        ({"data_bound": "bank=-1"}, r"--data-bound bank must be a finite number > 0; got -1\.0"),
         ({"radius": 1}, r"--radius is for --model lasso and sparse-logistic, not for logistic"),
         ({"n_steps": 3}, r"--n-steps is for --model lasso and sparse-logistic, not for logistic"),
         ({"aggregation": "secure"}, r"--aggregation is for --model lasso and sparse-logistic, not for logistic"),
@@ -405,14 +336,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
             r"aggregation must be one of 'local', 'secure'; got 'sum'",
         ),
         ({"model": "lasso", "radius": 1}, r"--model lasso predicts a number, and needs its public bounds"),
-        ({"data_norm": "bank=0"}, r"--data-norm bank must be a finite number > 0; got 0\.0"),
-        ({"data_norm": "nan"}, r"--data-norm clinic must be a finite number > 0; got nan"),
-        ({"data_norm": ["bank=1", "bank=2"]}, r"--data-norm bank=2: party 'bank' has '1' already"),
-        ({"id": "patient"}, r"--id is for several tables"),
-        ({"duplicates": "drop"}, r"--duplicates is for several tables"),
-        ({"schema": ["a.toml", "b.toml"]}, r"--schema: one table has one schema; got 2"),
         ({"schema": "gone.toml"}, r"gone\.toml: cannot read the schema"),
-        ({"test": ["a.csv", "b.csv"]}, r"--test: one table is split, .* got 2"),
         ({"test": "a.libsvm"}, r"a\.libsvm: LIBSVM text has no named columns.*load_svmlight_file"),
         ({"test": "a.csv", "holdout": 0.2}, r"--holdout and --test both say"),
         ({"holdout": 0}, r"--holdout must be a finite number > 0 and < 1; got 0\.0"),
@@ -426,48 +350,6 @@ def test_a_wrong_option_is_refused_before_the_table_is_read(
     folder.table.write_bytes(b"\x00")
     fails(*folder.one(out=folder.out, **options), match=message)
     assert not folder.out.exists()
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        ({"id": None}, r"--id is missing for clinic: .* --id COLUMN where"),
-        ({"id": "bank=patient"}, r"--id is missing for clinic"),
-        ({"id": "age"}, r"--id age: the schema of clinic makes this column a feature or the label"),
-        ({"id": "ill"}, r"--id ill: the schema of clinic makes this column a feature or the label"),
-        ({"duplicates": "keep"}, r"--duplicates must be one of 'error', 'drop'; got 'keep'"),
-        ({"party": "clinic=age"}, r"--party is for one table that is split"),
-        ({"sizes": "2,2"}, r"--sizes is for one table that is split"),
-        ({"target": "wage"}, r"--target: no schema of clinic, bank describes the column 'wage'"),
-        ({"label_holder": "bank"}, r"--label-holder bank: the labels are in the table of clinic"),
-        ({"label_holder": "shop"}, r"--label-holder shop: no party is named 'shop'"),
-        ({"schema": "shop=a.toml"}, r"--schema shop=a\.toml: no party is named 'shop'"),
-        ({"test": "clinic=a.csv"}, r"--test is missing for bank: give NAME=FILE for each of clinic, bank"),
-        ({"test": "a.csv"}, r"--test: two parties have the same table"),
-        ({"tables": ["a.libsvm", "b.libsvm"]}, r"a\.libsvm: LIBSVM text has no named columns"),
-        ({"tables": ["x/a.csv", "y/a.csv"]}, r"TABLE y/a\.csv: two parties would be named 'a'\. Name them: NAME="),
-        ({"tables": ["a b=a.csv", "b.csv"]}, r"TABLE a b=a\.csv: the name of a party has letters"),
-        ({"tables": ["a.csv", "b.csv"]}, r"(?s)--schema a=FILE is missing: a\.csv .*sottovoce schema a\.csv > a\.toml"),
-    ],
-)
-def test_a_wrong_option_for_several_tables_is_refused_before_they_are_read(
-    folder: Folder, options: dict[str, Any], message: str
-) -> None:
-    folder.clinic.write_bytes(b"\x00")
-    fails(*folder.several(out=folder.out, **options), match=message)
-    assert not folder.out.exists()
-
-
-def test_only_one_schema_may_describe_the_label(folder: Folder) -> None:
-    bank = folder.path / "bank.toml"
-    bank.write_text(HEAD + 'target = "ill"\n' + INCOME + DEBT + ILL)
-    fails(*folder.several(), match=r"the schema of each of clinic, bank names a target, and one party holds")
-    fails(*folder.several(target="ill"), match=r"the schema of each of clinic, bank describes the column 'ill'")
-    (folder.path / "clinic.toml").write_text(HEAD + AGE + SMOKES)
-    bank.write_text(HEAD + INCOME + DEBT)
-    fails(*folder.several(), match=r"--target: no schema of clinic, bank names a target; write target")
-    bank.write_text(HEAD + "confirmed = false\n" + INCOME + DEBT)
-    fails(*folder.several(), match=r"bank\.toml: the schema is a draft")
 
 
 def test_a_folder_that_cannot_be_written_is_refused(folder: Folder) -> None:
@@ -489,31 +371,18 @@ def test_wrong_tables_are_refused_without_a_word_about_other_rows(folder: Folder
     others = folder.path / "others.csv"
     frame().head(1).to_csv(others, index=False)
     fails(*folder.one(test=others), match=r"--test: the comparison needs two people or more; got 1")
-    bank = pd.read_parquet(folder.bank)
-    bank.assign(patient="x" + bank["patient"]).to_parquet(folder.bank)
-    message = fails(*folder.several(), match=r"nobody is in common")
-    assert "p001" not in message
-    bank.drop(columns="patient").to_parquet(folder.bank)
-    fails(*folder.several(), match=r"bank\.parquet: there is no column 'patient'")
 
 
-# ----------------------------- one table by numbers of columns
-
-
-def test_sizes_and_bounds_on_the_command_line(folder: Folder) -> None:
-    fails(*folder.one(party=None, sizes="4"), match=r"needs two parties or more; got 1")
-    options: dict[str, Any] = {"party": None, "sizes": "2,2", "data_norm": "party2=1.42"}
-    result = passes(*folder.one(out=folder.out, **options))
-    assert re.search(r"party2 +400 +6 +1\.42 +yes", result.stdout)
-    exact = passes(
-        *folder.one(**(options | {"epsilon": "inf", "delta": None, "data_norm": None}), random_state=0)
-    ).stdout
-    assert figures(exact, "accuracy")[1] > figures(exact, "accuracy")[0]
-    schema = folder.path / "people.toml"
-    schema.write_text(schema.read_text().replace(ILL, ILL.replace('"well"', '"well", "dying"')))
-    fails(*folder.one(**options), match=r"needs their public list; got 3")
-    schema.write_text(schema.read_text().replace('"well", "dying", "ill"', '"well", "dead"'))
-    fails(*folder.one(**options), match=r"column 'ill': 'ill' is not")
+def test_wrong_classes(folder: Folder) -> None:
+    schema, text = folder.path / "people.toml", folder.schema()
+    schema.write_text(text.replace(ILL, ILL.replace('"well"', '"well", "dying"')))
+    fails(*folder.one(), match=r"needs their public list; got 3")
+    schema.write_text(text.replace(ILL, ILL.replace('"ill"]', '"dead"]')))
+    fails(*folder.one(), match=r"column 'ill': 'ill' is not")
+    schema.write_text(text.replace("version = 1\n", "version = 1\nconfirmed = false\n"))
+    fails(*folder.one(), match=r"people\.toml: the schema is a draft")
+    schema.unlink()
+    fails(*folder.one(), match=r"(?s)--schema FILE is missing: .*people\.csv .*sottovoce schema .*people\.csv >")
 
 
 # ----------------------------- few coefficients
@@ -550,46 +419,14 @@ def test_few_coefficients_without_noise_beat_those_of_the_label_holder_alone(fol
     assert local > 0.6  # the share of the commoner class is 0.54
 
 
-def test_lasso_of_aligned_tables_without_a_schema_for_its_radius(folder: Folder) -> None:
-    toml = folder.path / "clinic.toml"
-    toml.write_text(toml.read_text().replace('target = "ill"', 'target = "weight"').replace(ILL, WEIGHT))
-    folder.clinic.write_bytes(
-        gzip.compress(frame().drop(columns=["income", "debt", "ill"]).to_csv(index=False).encode())
-    )
-    private = passes(*folder.several("--labels-public", model="lasso", radius=60, epsilon=4)).stdout
-    exact = passes(
-        *folder.several("--quiet", model="lasso", radius=60, epsilon="inf", delta=None, random_state=0)
-    ).stdout
-    assert "mean squared error" in private
+def test_lasso(folder: Folder) -> None:
+    schema, text = folder.path / "weight.toml", folder.schema()
+    text = text.replace('"ill"\n[columns.age', '"weight"\n[columns.age').replace(ILL, "")
+    schema.write_text(text.replace('[columns.weight]\ntype = "ignore"\n', WEIGHT))
+    chosen: dict[str, Any] = {"model": "lasso", "radius": 60, "schema": schema}
+    assert "mean squared error" in passes(*folder.one("--labels-public", **chosen)).stdout
+    exact = passes(*folder.one("--quiet", **{**chosen, "epsilon": "inf", "delta": None}, random_state=0)).stdout
     assert figures(exact, "R^2")[1] > figures(exact, "R^2")[0]
-
-
-def test_another_bound_on_entries_for_few_coefficients(folder: Folder) -> None:
-    common = {"party": None, "sizes": "2,2", "model": "sparse-logistic"}
-    passes(*folder.one("--labels-public", **common, radius=4, data_bound=0.5, n_steps=3))
-    exact = passes(*folder.one("--quiet", **common, radius=8, epsilon="inf", delta=None, random_state=0)).stdout
-    assert figures(exact, "accuracy")[1] > figures(exact, "accuracy")[0]
-
-
-def test_a9a_split_as_in_the_literature(tmp_path: Path, real_data: Callable[..., Path]) -> None:
-    """The local model has no noise; the joint one was between 0.8453 and 0.8462 for seeds 0 to 4."""
-    data = real_data("a9a.bz2", "a9a.t.bz2")
-    names = [f"f{number}" for number in range(1, 124)]
-    for file, part in (("a9a", "a9a.bz2"), ("test", "a9a.t.bz2")):
-        X, y = load_svmlight_file(str(data / part), n_features=123)
-        people = pd.DataFrame(X.toarray().astype(int), columns=names).assign(y=y.astype(int))
-        people.to_parquet(tmp_path / f"{file}.parquet")
-    columns = "".join(f'{name} = {{type = "numeric", bounds = [-1, 1]}}\n' for name in names)
-    label = 'y = {type = "categorical", categories = [-1, 1]}\n'
-    (tmp_path / "a9a.toml").write_text(f'{HEAD}target = "y"\n[columns]\n{columns}{label}')
-    result = passes(
-        tmp_path / "a9a.parquet", "--sizes", "66,57", "--model", "logistic", "--epsilon", 2, "--delta", 1e-5,
-        "--data-norm", 3.742, "--test", tmp_path / "test.parquet", "--random-state", 0,
-    )  # fmt: skip
-    assert "on 16,281 held-out people" in result.stdout
-    local, joint = figures(result.stdout, "accuracy")
-    assert local == pytest.approx(0.8376, abs=2e-4)
-    assert joint > 0.842
 
 
 # ----------------------------- joint training
@@ -625,5 +462,3 @@ def test_options_of_joint_training(folder: Folder) -> None:
     fails(*folder.one(helper="notary"), match="--helper is for --mechanism secure or auto")
     fails(*folder.one(engine="spu"), match="--engine is for --mechanism secure or auto")
     fails(*folder.one(mechanism="secure", engine="semi2k"), match="engine must be one of")
-    options = {"party": None, "sizes": "2,2", "mechanism": "secure"}
-    fails(*folder.one(engine="in-process", data_norm="bank=1", **options), match="--data-norm")

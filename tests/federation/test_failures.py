@@ -177,8 +177,8 @@ def test_a_slow_line_is_only_slow():
 
 def _lead_through(federation: Federation, name: str, line: Line) -> None:
     """Let a party connect through a relay, as through a proxy of its organisation."""
-    for file in (federation.kit(name) / "federation.toml", federation.kit(name) / "startup" / "fed_client.json"):
-        file.write_text(file.read_text().replace(str(federation.port), str(line.port)))
+    file = federation.kit(name) / "federation.toml"
+    file.write_text(file.read_text().replace(str(federation.port), str(line.port)))
 
 
 def test_a_party_is_cut_off():

@@ -1,6 +1,5 @@
 """Start-up kits of sites, for tests that connect nothing: of their keys only those that sign."""
 
-import json
 import tempfile
 from functools import cache
 from pathlib import Path
@@ -82,14 +81,9 @@ def make_site(
 ) -> Kit:  # fmt: skip
     """Make a kit of ``name`` with its table, and return it."""
     coordinator = name == "insurer"
-    for part in ("startup", "state"):
-        (folder / part).mkdir(parents=True, exist_ok=True)
+    (folder / "state").mkdir(parents=True, exist_ok=True)
     (folder / "federation.toml").write_text(FEDERATION)
     authority().identity(folder / "identity", name)
-    if coordinator:
-        (folder / "startup" / "fed_server.json").write_text("{}")
-    else:
-        (folder / "startup" / "fed_client.json").write_text(json.dumps({"client": {"fqsn": name}}))
     if schema is None:
         target = 'target = "sick"\n[columns.age]' if coordinator else "[columns.age]"
         schema = SCHEMA.replace("[columns.age]", target) + (TARGET if coordinator else "")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable
 from typing import TypeVar
 
 from sottovoce._validation import bounds
@@ -66,31 +66,8 @@ def parse_numbers(option: str, text: str, *, at_most: int) -> tuple[float, ...]:
     return values
 
 
-def parse_sizes(option: str, text: str) -> tuple[int, ...]:
-    """Return the numbers of columns of ``66,57``."""
-    wanted = "whole numbers >= 1 with commas between them"
-    sizes = _items(option, text, int, wanted)
-    if min(sizes) < 1:
-        raise ParameterError(f"{option} must be {wanted}; got {text!r}.")
-    return sizes
-
-
 def _items(option: str, text: str, kind: Callable[[str], _T], wanted: str) -> tuple[_T, ...]:
     try:
         return tuple(kind(item) for item in text.split(","))
     except ValueError:
         raise ParameterError(f"{option} must be {wanted}; got {text!r}.") from None
-
-
-def parse_by_party(option: str, given: Sequence[str], names: Collection[str]) -> dict[str, str]:
-    """Return the value of each party from ``NAME=VALUE``, repeated; a VALUE alone is that of every party."""
-    values: dict[str, str] = {}
-    for text in given:
-        name, equals, value = text.partition("=")
-        if equals and name not in names:
-            raise ParameterError(f"{option} {text}: no party is named {name!r}; there are {', '.join(names)}.")
-        for party in (name,) if equals else names:
-            if party in values:
-                raise ParameterError(f"{option} {text}: party {party!r} has {values[party]!r} already. Give it once.")
-            values[party] = value if equals else text
-    return values

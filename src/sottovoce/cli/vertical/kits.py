@@ -11,7 +11,6 @@ from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.processes import check_site, run_site
-from sottovoce.vertical.flare.provisioning import add_party
 from sottovoce.vertical.flare.provisioning import provision as make_kits
 
 
@@ -22,7 +21,9 @@ def provision(
     out: Path = option(
         "--out", "Folder for the kits, one folder a site; no kit is ever overwritten.", default=REQUIRED
     ),
-    add: str | None = option("--add", "Make only the kit of this party, which joins later, with OUT/authority."),
+    add: str | None = option(
+        "--add", "Make only the kit of this site, which joins later or gets a new one, with OUT/authority."
+    ),
     as_json: bool = JSON,
 ) -> None:
     """Make a federation's start-up kits: one folder a site, with its keys, mutual TLS, and what is unsafe closed.
@@ -30,7 +31,7 @@ def provision(
     Give each site its folder, over a channel that keeps it secret, and delete it here. OUT/authority can sign new
     sites: keep it offline.
     """
-    folders = make_kits(federation, out) if add is None else {add: add_party(federation, out, add)}
+    folders = make_kits(federation, out, add)
     facts = Federation.read(federation)
     kits = [Kit.open(folder) for name, folder in folders.items() if name in facts.names]
     authority = folders.get("authority")
@@ -72,7 +73,7 @@ def coordinator(
 ) -> None:
     """Run the coordinator's site, where the parties connect, until it is stopped (Ctrl-C or SIGTERM).
 
-    It does not start if its kit was opened up. The log is KIT/state/log.txt. Trainings are started beside it, with
+    It does not start with foreign files in its kit. The log is KIT/state/log.txt. Trainings are started beside it, with
     `sottovoce vertical train`.
     """
     site = Kit.open(kit)

@@ -3,19 +3,16 @@
 import csv
 import io
 from pathlib import Path
-from typing import Any
 
 from sottovoce._files import check_writable
-from sottovoce.cli._echo import echo
 from sottovoce.cli._options import JSON, ForceOption, argument, flag, option
-from sottovoce.cli._output import print_columns, print_json, print_rows, write_or_keep
+from sottovoce.cli._output import print_json, print_rows, write_or_keep
 from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run
+from sottovoce.cli.vertical._shown import print_comparison
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.programs import PREDICTIONS, open_home
 from sottovoce.vertical.flare.runs import ALIGNMENTS, RunSpec, find_run, new_run_name
 from sottovoce.vertical.flare.site import Site
-
-_NOT_PRIVATE = "NOT PRIVATE: these figures are computed from the labels of these people, without noise."
 
 
 def predict(
@@ -64,7 +61,8 @@ def predict(
         ("bytes up, from the parties", f"{state['bytes_up']:,}"), ("file", str(out)),
     ])  # fmt: skip
     if state["comparison"] is not None:
-        _print_comparison(state["comparison"], home.name)
+        n, local, joint = (state["comparison"][key] for key in ("n_samples", "local", "joint"))
+        print_comparison(f"On {n:,} people", local, joint, home.name)
 
 
 def _chosen(path: Path, *, proba: bool) -> str:
@@ -74,12 +72,3 @@ def _chosen(path: Path, *, proba: bool) -> str:
     buffer = io.StringIO()
     csv.writer(buffer, lineterminator="\n").writerows(row[:2] for row in csv.reader(io.StringIO(text, newline="")))
     return buffer.getvalue()
-
-
-def _print_comparison(comparison: dict[str, Any], name: str) -> None:
-    local, joint = comparison["local"], comparison["joint"]
-    headings = ["", f"{name} alone", "joint"] if local else ["", "joint"]
-    print_columns(f"On {comparison['n_samples']:,} people", headings, [
-        (measure, *([f"{local[measure]:.4f}"] if local else []), f"{value:.4f}") for measure, value in joint.items()
-    ])  # fmt: skip
-    echo(_NOT_PRIVATE)

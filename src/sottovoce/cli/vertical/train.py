@@ -10,8 +10,9 @@ import numpy as np
 
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._output import print_json, print_rows
+from sottovoce.cli._output import print_json
 from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run
+from sottovoce.cli.vertical._shown import print_training
 from sottovoce.cli.vertical._training import MODELS, HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
@@ -66,16 +67,13 @@ def train(
     if as_json:
         print_json({**state, "folder": str(folder)})
         return
-    print_rows("Training", [
-        ("run", spec.run), ("model", f"{spec.model}, {state['model_name']}"),
-        ("people trained on", f"{state['people']:,}"), ("rounds", f"{state['training_rounds']:,}"),
-        ("bytes up, from the parties", f"{state['bytes_up']:,}"),
-        ("bytes down, to the parties", f"{state['bytes_down']:,}"),
-    ])  # fmt: skip
     if state["converged"] is False:
         echo("note: the training did not converge; raise --max-iter.", err=True)
-    print_rows("Receipt", guarantee.rows())
-    print_rows("What each party gives away by itself", list(state["given_away"].items()))
+    print_training(
+        [("run", spec.run), ("model", f"{spec.model}, {state['model_name']}"),
+         ("people trained on", f"{state['people']:,}")],
+        state["training_rounds"], state["bytes_up"], state["bytes_down"], guarantee, state["given_away"],
+    )  # fmt: skip
     echo(f"Results: {folder}")
     echo(f"Predictions: sottovoce vertical predict {kit} {spec.run} --out FILE")
 

@@ -45,6 +45,11 @@ class Federation:
         """Whether all sites are on one machine, for a trial: the coordinator then listens there alone."""
         return self.host == "localhost" or self.host.startswith("127.")
 
+    @property
+    def listens_at(self) -> str:
+        """The address on which the coordinator listens: its name may be that of a proxy."""
+        return self.host if self.on_one_machine else "0.0.0.0"
+
     def organisation(self, name: str) -> str:
         return self.organisations.get(name, name)
 

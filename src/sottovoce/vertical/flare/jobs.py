@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.hardening.closed import LEAD, job_config, require_engine
+from sottovoce.vertical.flare.hardening.closed import LEAD, job_text, require_engine
 from sottovoce.vertical.flare.hardening.guard import read_settings_of_the_kit_alone
 from sottovoce.vertical.flare.hardening.waits import COMMAND, look_often
 from sottovoce.vertical.flare.kit import Kit
@@ -40,8 +40,8 @@ def job_files(spec: RunSpec, n_parties: int, sites: tuple[str, ...] = ()) -> dic
             "deploy_map": {"app": ["server", *sites] if sites else ["@ALL"]}}  # fmt: skip
     return {
         "meta.json": json.dumps(meta),
-        "app/config/config_fed_server.json": json.dumps(job_config("server", run=spec.run)),
-        "app/config/config_fed_client.json": json.dumps(job_config("client", purpose=spec.purpose)),
+        "app/config/config_fed_server.json": job_text("server", run=spec.run),
+        "app/config/config_fed_client.json": job_text("client", purpose=spec.purpose),
     }
 
 

@@ -1,4 +1,4 @@
-"""Kit: the folder that a site is started from, and the check that what is unsafe in it is still closed."""
+"""Kit: the folder that a site is started from, and the check that nothing in it is somebody else's."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import json
 import shlex
 import shutil
 import warnings
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -15,21 +14,8 @@ from typing import Any, Final
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.vertical.flare.federation import Federation
-from sottovoce.vertical.flare.hardening.closed import (
-    AUTHORIZATION,
-    COMMUNICATION,
-    LEAD,
-    LOGGING,
-    first_difference,
-    resources,
-    shown,
-)
+from sottovoce.vertical.flare.hardening.closed import LEAD, settings
 
-_STARTUP: Final = {
-    "coordinator": ("fed_server.json", "server.crt", "server.key", "rootCA.pem"),
-    "party": ("fed_client.json", "client.crt", "client.key", "rootCA.pem"),
-}
-_LEAD: Final = ("fed_admin.json", "client.crt", "client.key", "rootCA.pem")
 _WARN_DAYS: Final = 30
 
 
@@ -48,14 +34,19 @@ class Kit:
     @classmethod
     def open(cls, folder: str | Path) -> Kit:
         """Return the kit of a folder that ``sottovoce vertical provision`` made; any other is a `ParameterError`."""
+        from cryptography.x509 import load_pem_x509_certificate
+
         path = Path(folder).resolve()
-        kind = next((kind for kind, files in _STARTUP.items() if (path / "startup" / files[0]).is_file()), None)
-        if kind is None:
+        try:
+            (name,) = _names(load_pem_x509_certificate((path / "identity" / "certificate.pem").read_bytes()))
+        except (OSError, ValueError):
             raise ParameterError(
                 f"{folder}: this is not a start-up kit. Give a site's folder that `sottovoce vertical provision` made."
-            )
+            ) from None
         federation = Federation.read(path / "federation.toml")
-        name = federation.coordinator if kind == "coordinator" else _party_name(path, federation)
+        if name not in federation.names:
+            raise ParameterError(f"{path / 'federation.toml'}: no site has the name of this kit, {name!r}.")
+        kind = "coordinator" if name == federation.coordinator else "party"
         return cls(folder=path, kind=kind, name=name, federation=federation)
 
     @property
@@ -87,15 +78,26 @@ class Kit:
         return self.folder / "runs"
 
     @property
+    def certificates(self) -> list[tuple[Path, Path, str]]:
+        """Each certificate of the kit, the file with its key, and the name that it has."""
+        opens = {"startup/client": self.name}
+        if self.kind == "coordinator":
+            opens = {"startup/server": self.federation.host, "lead/startup/client": LEAD}
+        found = [(self.folder / f"{place}.crt", self.folder / f"{place}.key", name) for place, name in opens.items()]
+        return [*found, (self.identity / "certificate.pem", self.identity / "key.pem", self.name)]
+
+    @property
+    def authority(self) -> Path:
+        """The certificate of who has signed all of them."""
+        return self.folder / "startup" / "rootCA.pem"
+
+    @property
     def expires(self) -> datetime.datetime:
         """When the first of the kit's certificates ends."""
         from cryptography.x509 import load_pem_x509_certificate
 
-        places = ("startup/*.crt", "lead/startup/*.crt", "identity/certificate.pem")
-        found = [path for place in places for path in self.folder.glob(place)]
-        certificates = [load_pem_x509_certificate(path.read_bytes()) for path in found]
-        authority = load_pem_x509_certificate((self.folder / "startup" / "rootCA.pem").read_bytes())
-        return min(certificate.not_valid_after_utc for certificate in [*certificates, authority])
+        paths = [self.authority, *(path for path, _, _ in self.certificates)]
+        return min(load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc for path in paths)
 
     def refuse_kind(self, wanted: str) -> None:
         if self.kind != wanted:
@@ -104,50 +106,41 @@ class Kit:
                 f"started by: sottovoce vertical {self.kind} {shlex.quote(str(self.folder))}"
             )
 
-    def check_closed(self) -> None:
-        """Refuse a kit that could do more than it was made for, or whose certificates are not its own or not valid now.
+    def check(self) -> None:
+        """Refuse a kit with files that are not its own, or with certificates that are not, or are not valid now.
 
-        The error names the file, the entry and the remedy. A certificate that ends within 30 days is a warning.
+        The error names the file and the remedy. A certificate that ends within 30 days is a warning.
         """
         self._check_files()
-        for name, expected in _settings(self.kind, self._stores()).items():
-            _check_same(self.folder / "local" / name, expected)
-        self._check_connection()
         self._check_certificates()
         self._check_expiry()
 
     def settle(self) -> None:
-        """Take the folder where the kit is now as its home: FLARE wants absolute paths of the coordinator's stores."""
-        runs = [self.runs] if self.kind == "coordinator" else []
-        for folder in (self.state, self.state / "transfer", temporary(self.state), *runs):
+        """Write what FLARE reads, anew, so that nothing in it stays open, and make the folders that it writes to."""
+        coordinator = [self.runs, self.lead / "transfer", self.lead / "local"] if self.kind == "coordinator" else []
+        for folder in (self.state, self.state / "transfer", temporary(self.state), *coordinator):
             folder.mkdir(mode=0o700, exist_ok=True)
-        if self.kind == "coordinator" and self._stores() != self.state:
-            _write_private(self.folder / "local" / "resources.json", resources(self.kind, self.state))
+        for place, content in self._settings.items():
+            path = self.folder / place
+            path.parent.mkdir(mode=0o700, exist_ok=True)
+            write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
 
-    def write_settings(self) -> None:
-        local = self.folder / "local"
-        local.mkdir(mode=0o700, exist_ok=True)
-        for name, content in _settings(self.kind, self.state).items():
-            _write_private(local / name, content)
-
-    # ------------------------------------------------------------------ what check_closed looks at
+    @property
+    def _settings(self) -> dict[str, dict[str, object]]:
+        return settings(self.kind, self.name, self.federation, self.state)
 
     def _check_files(self) -> None:
         """Refuse files that FLARE would read too, and files that others on the machine can read."""
-        allowed = {"startup": _STARTUP[self.kind], "local": tuple(_settings(self.kind, self.state))}
-        if self.kind == "coordinator":
-            allowed["lead/startup"] = _LEAD
-        for place, names in allowed.items():
-            found = {path.name for path in (self.folder / place).glob("*")}
-            for name in sorted(found.difference(names)):
-                raise ParameterError(
-                    f"{self.folder / place / name}: not a file of the kit, and FLARE might read or run it. Remove it."
-                )
-            for name in sorted(set(names) - found):
-                raise ParameterError(
-                    f"{self.folder / place / name}: missing. Take it from the kit that you were given."
-                )
-        tops = [self.folder / place for place in (*allowed, "identity")]
+        brought = {path for certificate, key, _ in self.certificates for path in (certificate, key)}
+        brought |= {path.parent / self.authority.name for path in brought if path.suffix == ".key"}
+        own, places = brought | {self.folder / place for place in self._settings}, ("startup", "local", "lead/startup")
+        for path in sorted(path for place in places for path in (self.folder / place).glob("*")):
+            if path not in own:
+                raise ParameterError(f"{path}: not a file of the kit, and FLARE might read or run it. Remove it.")
+        for path in sorted(brought):
+            if not path.is_file():
+                raise ParameterError(f"{path}: missing. Take it from the kit that you were given.")
+        tops = [self.folder / place for place in (*places, "identity")]
         below = (path for top in tops for path in top.rglob("*") if not path.is_symlink())
         for path in (self.folder, self.state, *tops, *below):
             if path.exists() and path.stat().st_mode & 0o077:
@@ -156,68 +149,29 @@ class Kit:
                     f"chmod -R go= {self.folder}"
                 )
 
-    def _stores(self) -> Path:
-        """Return where the coordinator's stores were put when the kit was made or last started."""
-        if self.kind != "coordinator":
-            return self.state
-        content = _read_json(self.folder / "local" / "resources.json")
-        try:
-            found = Path(next(one for one in content["components"] if one["id"] == "job_manager")["args"]["uri_root"])
-        except (LookupError, TypeError, StopIteration):
-            return self.state  # the comparison says what is wrong
-        return found.parent if found.is_absolute() and found.parent.name == "state" else self.state
-
-    def _check_connection(self) -> None:
-        name = _STARTUP[self.kind][0]
-        path = self.folder / "startup" / name
-        content = _read_json(path)
-        try:
-            section = content["servers"][0] if self.kind == "coordinator" else content["client"]
-            security = section["connection_security"]
-        except (LookupError, TypeError):
-            security = None
-        if security != "mtls":
-            raise ParameterError(
-                f'{path}: connection_security is {security!r} and must be "mtls": certificates on both sides. '
-                "Take the file from the kit that you were given."
-            )
-
     def _check_certificates(self) -> None:
         """Refuse a certificate of another site or federation, one without its key, and one of the future."""
         from cryptography.hazmat.primitives.serialization import load_pem_private_key
         from cryptography.x509 import load_pem_x509_certificate
-        from cryptography.x509.oid import NameOID
 
         remedy = "Take all of the kit from the one that you were given."
-        places = {"startup/client": self.name, "identity/certificate": self.name}
-        if self.kind == "coordinator":
-            places = {
-                "startup/server": self.federation.host, "lead/startup/client": LEAD, "identity/certificate": self.name
-            }  # fmt: skip
-        authority = load_pem_x509_certificate((self.folder / "startup" / "rootCA.pem").read_bytes())
-        for place, name in places.items():
-            path, key_path = self.folder / f"{place}.crt", self.folder / f"{place}.key"
-            if place.startswith("identity/"):
-                path, key_path = self.identity / "certificate.pem", self.identity / "key.pem"
-                if not path.is_file():
-                    continue
+        for path, key_path, name in self.certificates:
             try:
+                authority = load_pem_x509_certificate(self.authority.read_bytes())
                 certificate = load_pem_x509_certificate(path.read_bytes())
                 key = load_pem_private_key(key_path.read_bytes(), None)
             except (OSError, ValueError, TypeError):
                 raise ParameterError(f"{path}: certificate or key cannot be read. {remedy}") from None
-            shown = [entry.value for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
+            shown = _names(certificate)
             if shown != [name]:
                 raise ParameterError(
-                    f"{path}: it is the certificate of {', '.join(map(str, shown))!r}, and this is the kit of "
+                    f"{path}: it is the certificate of {', '.join(shown)!r}, and this is the kit of "
                     f"{self.name!r}, where {name!r} belongs: files of two sites are mixed. {remedy}"
                 )
             try:
                 certificate.verify_directly_issued_by(authority)
             except Exception:  # the signature is wrong, or of another kind of key
-                raise ParameterError(
-                    f"{path}: the authority in {self.folder / 'startup' / 'rootCA.pem'} has not signed it. {remedy}"
-                ) from None
+                raise ParameterError(f"{path}: the authority in {self.authority} has not signed it. {remedy}") from None
             if key.public_key() != certificate.public_key():
                 raise ParameterError(f"{key_path}: this is not the key of {path}. {remedy}")
             if certificate.not_valid_before_utc > datetime.datetime.now(datetime.UTC):
@@ -255,46 +209,7 @@ def org_of(name: str) -> str:
     return name.replace("-", "_")
 
 
-def _settings(kind: str, state: Path) -> dict[str, dict[str, Any]]:
-    return {
-        "authorization.json": AUTHORIZATION, "comm_config.json": COMMUNICATION, "log_config.json": LOGGING,
-        "resources.json": resources(kind, state),
-    }  # fmt: skip
+def _names(certificate: Any) -> list[str]:
+    from cryptography.x509.oid import NameOID
 
-
-def _party_name(folder: Path, federation: Federation) -> str:
-    path = folder / "startup" / "fed_client.json"
-    content = _read_json(path)
-    client = content.get("client")
-    name = client.get("fqsn") if isinstance(client, dict) else None
-    if name not in federation.parties:
-        raise ParameterError(
-            f"{path}: fqsn is {name!r}, no party of {folder / 'federation.toml'}. Take both from your kit."
-        )
-    return str(name)
-
-
-def _read_json(path: Path) -> dict[str, Any]:
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-    except (OSError, ValueError) as error:
-        raise ParameterError(
-            f"{path}: cannot be read as JSON ({error}). Take it from the kit you were given."
-        ) from None
-    if not isinstance(content, dict):
-        raise ParameterError(f"{path}: not a JSON object. Take it from the kit that you were given.")
-    return content
-
-
-def _write_private(path: Path, content: Mapping[str, Any]) -> None:
-    write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
-
-
-def _check_same(path: Path, expected: object) -> None:
-    entry = first_difference(_read_json(path), expected)
-    if entry is not None:
-        name, found, closed = entry
-        raise ParameterError(
-            f"{path}: {name} is {shown(found)} and must be {shown(closed)}: it closes what is unsafe. Take the file "
-            "from the kit that you were given."
-        )
+    return [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]

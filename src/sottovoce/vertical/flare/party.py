@@ -1,7 +1,5 @@
 """A party in a run: the component that a job names. Everything that is decided is decided by its gate."""
 
-from pathlib import Path
-
 from nvflare.collab import collab
 
 from sottovoce.vertical.flare.hardening.gate import Gate
@@ -9,20 +7,16 @@ from sottovoce.vertical.flare.hardening.guard import begin_run
 
 
 class PartySite:
-    """What FLARE makes at a party and calls; it needs the extra ``[vertical]``.
+    """What FLARE makes at a party and calls, to "train" or to "score"; it needs the extra ``[vertical]``."""
 
-    The purpose is "train" or "score". A job that gives anything else is refused, at the site and in words.
-    """
-
-    def __init__(self, purpose: object = "train", **forbidden: object) -> None:
-        self._gate = Gate(purpose, sorted(forbidden))
+    def __init__(self, purpose: object = "train") -> None:
+        self._gate = Gate(purpose)
 
     @collab.init  # type: ignore[untyped-decorator]
     def begin(self) -> None:
         """Open the site of the kit that FLARE was started with."""
         begin_run()
-        job = str(collab.fl_ctx.get_job_id())
-        self._gate.open(collab.workspace.get_root_dir(), run=job, app=Path(collab.workspace.get_app_dir(job)))
+        self._gate.open(collab.workspace.get_root_dir(), run=str(collab.fl_ctx.get_job_id()))
 
     @collab.publish  # type: ignore[untyped-decorator]
     def answer(self, raw: bytes) -> bytes:

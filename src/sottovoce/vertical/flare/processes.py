@@ -35,7 +35,7 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     """Run a site until it is stopped by SIGTERM or SIGINT, or ends by itself.
 
     The log goes to ``state/log.txt``. It is not started again when it ends: leave that to the system, such as systemd.
-    It is not started at all if something unsafe in the kit was opened, another process uses the kit, or the
+    It is not started at all if there is something in the kit that is not its own, another process uses the kit, or the
     coordinator's port is taken: a `ParameterError`. ``say`` gets a line when the site is started, and when it is
     connected (a party) or listening (the coordinator).
 
@@ -48,16 +48,16 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
 
 
 def check_site(kit: Kit) -> None:
-    """Refuse what `run_site` would not start: an opened kit, certificates that ended, a port that is taken."""
+    """Refuse what `run_site` would not start: foreign files, certificates that ended, a port that is taken."""
     require_engine()
-    kit.check_closed()
+    kit.check()
     kit.settle()
     if kit.kind == "coordinator":
         _check_port(kit)
 
 
 def _check_port(kit: Kit) -> None:
-    host, port = _listens_at(kit), kit.federation.port
+    host, port = kit.federation.listens_at, kit.federation.port
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # as servers do: connections that just ended
         try:
@@ -67,10 +67,6 @@ def _check_port(kit: Kit) -> None:
                 f"port = {port}: cannot listen on {host}, port {port}: {error.strerror}. Stop what uses the port, or "
                 "make kits of a federation with another one."
             ) from None
-
-
-def _listens_at(kit: Kit) -> str:
-    return kit.federation.host if kit.federation.on_one_machine else "0.0.0.0"
 
 
 def _run(kit: Kit, say: Callable[[str], object]) -> int:
@@ -133,7 +129,7 @@ def _watch(
 def _up(kit: Kit) -> str:
     facts = kit.federation
     if kit.kind == "coordinator":
-        return f"{kit.name}: listening on {_listens_at(kit)}, port {facts.port}, for {', '.join(facts.parties)}"
+        return f"{kit.name}: listening on {facts.listens_at}, port {facts.port}, for {', '.join(facts.parties)}"
     return f"{kit.name}: connected to {facts.coordinator} at {facts.host}, port {facts.port}"
 
 

@@ -20,11 +20,11 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.progress import JOINED, STATUS, read_progress
 
 CHECKPOINT: Final = "checkpoint"
 ALIGNMENTS: Final = ("auto", "psi", "none")
-_PURPOSES: Final = ("train", "score")
 _NAME: Final = re.compile(r"[0-9a-f]{12}")
 _FILE: Final = "run.json"
 
@@ -53,7 +53,7 @@ class RunSpec:
     def __post_init__(self) -> None:
         if not isinstance(self.run, str) or not _NAME.fullmatch(self.run):
             raise ParameterError(f"run must be 12 hexadecimal digits; got {self.run!r}.")
-        choice("purpose", self.purpose, _PURPOSES)
+        choice("purpose", self.purpose, PURPOSES)
         choice("model", self.model, ESTIMATORS)
         choice("align", self.align, ALIGNMENTS)
         number("timeout", self.timeout, above=0.0)

@@ -18,6 +18,7 @@ from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Encoder, Schema, read_table
 from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site_file import ALWAYS, SCORING, BudgetEntry, Caps, read_site_file
 from sottovoce.vertical.mechanisms import ANSWERS, PRIVATE
@@ -27,7 +28,6 @@ from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment.identifiers import usable_identifiers
 
-PURPOSES: Final = ("train", "score")
 MOST_MODELS: Final = 32  # that the requests of one run may leave at a site; a training leaves one, or two
 _HELP: Final = frozenset({"secure"}) & frozenset(ANSWERS)  # all that a helper does
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")

@@ -147,11 +147,6 @@ def _check_together(
 def _computing(kit: Kit, secure: Section) -> ComputeSite:
     others = tuple(name for name in kit.federation.names if name != kit.name)
     partners = secure.names("partners", others, "the sites that this one computes with,")
-    if not all((kit.identity / file).is_file() for file in ("certificate.pem", "key.pem", "authority.pem")):
-        raise ParameterError(
-            f"[secure]: {kit.identity} with certificate.pem, key.pem and authority.pem is missing: the kit is of an "
-            "older version. Make new kits: sottovoce vertical provision."
-        )
     ports = secure.take("ports", _are_ports, (
         "the first and the last of the ports that are open to the partners, such as [9100, 9110], within 1 and "
         f"{_LAST_PORT}"

@@ -81,13 +81,6 @@ def test_each_wrong_entry_is_named_with_its_remedy(tmp_path, old, new, said):
     assert str(caught.value).startswith(str(tmp_path / "site.toml"))
 
 
-def test_a_kit_without_identity_is_of_an_older_version(tmp_path):
-    kit = make_site(tmp_path, site=DATA + SECURE)
-    (tmp_path / "identity" / "key.pem").unlink()
-    with pytest.raises(ParameterError, match="Make new kits: sottovoce vertical provision"):
-        Site.read(kit)
-
-
 def test_a_helper_reads_no_table_and_answers_joint_computations_alone(tmp_path):
     secure = SECURE.replace("notary", "north")
     site = read(tmp_path, f"{secure}[caps]\nrounds = 100\n", name="notary")

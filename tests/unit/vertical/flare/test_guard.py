@@ -1,6 +1,7 @@
 """What the guard takes away from FLARE: requests, settings that a run brought, files beside a run's configuration."""
 
 import io
+import json
 import os
 import re
 import subprocess
@@ -13,13 +14,15 @@ import pytest
 
 import sottovoce
 from sottovoce.vertical.flare.hardening import waits
+from sottovoce.vertical.flare.hardening.closed import job_text
 from sottovoce.vertical.flare.hardening.guard import why_not_deployed
 
 CONFIGURATION = ("config/config_fed_client.json", "config/config_fed_server.json")
+OURS = job_text("client", purpose="train")
 SIGNATURES = (".__nvfl_sig.json", ".__nvfl_submitter.crt", "config/.__nvfl_sig.json", "config/.__nvfl_submitter.crt")
 
 
-def packed(*names, content="{}"):
+def packed(*names, content=OURS):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as app:
         for name in names:
@@ -38,13 +41,53 @@ def test_a_run_brings_its_configuration():
     "config/resources.json.default",
 ])  # fmt: skip
 def test_a_run_brings_nothing_else(name):
-    assert "brings its configuration and nothing else" in why_not_deployed(packed(*CONFIGURATION, name))
+    assert "brings its configuration alone" in why_not_deployed(packed(*CONFIGURATION, name))
 
 
 def test_what_is_no_configuration():
     for other in (b"", b"PK", "text", None, packed(*CONFIGURATION)[:-30]):
         assert "no zip file" in why_not_deployed(other)
     assert "1,000,000 bytes" in why_not_deployed(packed(*CONFIGURATION, content="0" * 600_000))
+
+
+PARTY = json.loads(OURS)["components"][0]
+EXECUTOR = json.loads(OURS)["executors"][0]["executor"]
+
+
+@pytest.mark.parametrize("content", [
+    "", "{", "[]", "{}", OURS.replace("train", "sell"), OURS.replace('"train"', "3"), OURS + " ",
+    *(json.dumps({**json.loads(OURS), **changes}) for changes in (
+        {"handlers": []},
+        {"task_result_filters": [{"tasks": ["*"], "filters": []}]},
+        {"executors": []},
+        {"executors": [{"tasks": ["*"], "executor": EXECUTOR}] * 2},
+        {"executors": [{"tasks": ["train"], "executor": EXECUTOR}]},
+        {"executors": [{"tasks": ["*"], "executor": {**EXECUTOR, "path": "os.system"}}]},
+        {"executors": [{"tasks": ["*"], "executor": {"class_path": "x"}}]},
+        {"executors": [{"tasks": ["*"], "executor": {**EXECUTOR, "args": {
+            "client_obj_id": "party", "collab_obj_ids": ["other"],
+        }}}]},
+        {"components": []},
+        {"components": [PARTY, {**PARTY, "id": "other"}]},
+        {"components": [{**PARTY, "id": "other"}]},
+        {"components": [{**PARTY, "path": "subprocess.Popen"}]},
+        {"components": [{**PARTY, "args": {"purpose": "train", "table": "/etc/passwd"}}]},
+        {"components": [{**PARTY, "args": {"class_attributes": {"table": "x"}}}]},
+        {"components": [{**PARTY, "args": {"purpose": "{$HOME}"}}]},
+    )),
+])  # fmt: skip
+def test_a_job_that_is_not_ours_is_not_taken(content):
+    assert "its configuration is not that of a job" in why_not_deployed(packed(*CONFIGURATION, content=content))
+    twice = io.BytesIO(packed(*CONFIGURATION))
+    with zipfile.ZipFile(twice, "a") as app, pytest.warns(UserWarning, match="Duplicate name"):
+        app.writestr(CONFIGURATION[0], content)
+    assert "its configuration is not that of a job" in why_not_deployed(twice.getvalue())
+
+
+def test_a_job_of_ours_is_taken():
+    for purpose in ("train", "score"):
+        assert why_not_deployed(packed(*CONFIGURATION, content=job_text("client", purpose=purpose))) == ""
+    assert "its configuration is not that of a job" in why_not_deployed(packed(CONFIGURATION[1]))
 
 
 def test_only_the_hardening_and_the_carrier_know_what_flare_calls_private():
@@ -76,38 +119,41 @@ def run(program, folder):
 
 
 def test_requests_that_a_party_answers(tmp_path):
+    """Of all that FLARE has: what is new in it is not answered either."""
     told = run(
         """
-        from sottovoce.vertical.flare.hardening.guard import guard
-        guard()
+        from types import SimpleNamespace as Thing
+        from nvflare.fuel.f3.cellnet.cell import Message as CellMessage
+        from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
+        from nvflare.private.admin_defs import Message, ok_reply
+        from nvflare.private.fed.client.admin import FedAdminAgent
         from nvflare.private.fed.client.admin_commands import AdminCommands
         from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
-        from nvflare.private.admin_defs import Message
-        answered = []
-        for one in ClientRequestProcessors.request_processors:
-            for topic in one.get_topics():
-                if type(one).__name__ != "Refusal":
-                    answered.append(topic)
-                else:
-                    reply = one.process(Message(topic=topic, body="cat /etc/passwd"), None)
-                    assert "refused" in str(reply.body), topic
-        print(*sorted(answered))
-        for one in AdminCommands.commands:
-            if type(one).__name__ == "Refusal":
-                assert one.process({"()": "subprocess.Popen"}, None).startswith("refused")
-        print(*sorted(one.get_command_name() for one in AdminCommands.commands if type(one).__name__ != "Refusal"))
-        refused = {one.get_command_name() for one in AdminCommands.commands if type(one).__name__ == "Refusal"}
-        assert "configure_job_log" in refused, refused
+        from sottovoce.vertical.flare.hardening.guard import guard
+        FedAdminAgent._dispatch_request = lambda self, request: Thing(payload=ok_reply(body=request.payload.topic))
+        guard()
+        agent = Thing(app_ctx=Thing(get_client_name=lambda: "north"))
+        topics = {topic for one in ClientRequestProcessors.request_processors for topic in one.get_topics()}
+        def answer(topic):
+            asked = CellMessage({MessageHeaderKey.ORIGIN: "server"}, Message(topic=topic, body="cat /etc/passwd"))
+            return FedAdminAgent._dispatch_request(agent, asked).payload
+        def is_answered(topic):
+            return getattr(answer(topic), "body", None) == topic
+        print(*sorted(filter(is_answered, topics)))
+        print(*sorted(filter(AdminCommands.get_command, (one.get_command_name() for one in AdminCommands.commands))))
+        refused = [topic for topic in ("train.deploy", "new", ["train.abort"]) if not is_answered(topic)]
+        assert len(refused) == 3, refused
+        print(AdminCommands.get_command("configure_job_log"), len(topics) > 15)
         """,
         tmp_path,
     )
-    requests, commands = told.splitlines()
+    requests, commands, rest = told.splitlines()
     assert requests.split() == [
         "scheduler.cancel_resource", "scheduler.check_resource", "sys.report_version", "train.abort",
-        "train.abort_task", "train.check_status", "train.delete_run", "train.deploy", "train.notify_job_status",
-        "train.start_job",
-    ]  # fmt: skip
+        "train.abort_task", "train.check_status", "train.delete_run", "train.notify_job_status", "train.start_job",
+    ]  # fmt: skip  # train.deploy with an app of ours alone
     assert commands.split() == ["abort", "abort_task", "check_status", "shutdown"]  # the end of a run
+    assert rest == "None True"
 
 
 def test_no_site_answers_diagnostics(tmp_path):
@@ -174,7 +220,7 @@ def test_all_of_it_is_done_before_flare_runs(tmp_path):
             from nvflare.fuel.utils.config_factory import ConfigFactory
             from nvflare.private.fed.client.admin_commands import AdminCommands
             changed = (ConfigFactory.search_config_format, asyncio.sslproto.SSLProtocol._fatal_error)
-            print(sys.argv[1:], __name__, type(AdminCommands.get_command("configure_job_log")).__name__,
+            print(sys.argv[1:], __name__, AdminCommands.get_command("configure_job_log"),
                   *(one.__module__ for one in changed))
             """
         )
@@ -182,7 +228,7 @@ def test_all_of_it_is_done_before_flare_runs(tmp_path):
     program = "import sys; sys.argv[:] = ['guard', 'probe', '-m', 'kit']; sys.path.insert(0, '.');"
     told = run(program + "from sottovoce.vertical.flare.hardening.guard import main; main()", tmp_path)
     guard = "sottovoce.vertical.flare.hardening.guard"
-    assert told.strip() == f"['-m', 'kit'] __main__ Refusal {guard} {guard}"
+    assert told.strip() == f"['-m', 'kit'] __main__ None {guard} {guard}"
 
 
 def test_the_processes_of_runs_are_started_through_the_guard(tmp_path):

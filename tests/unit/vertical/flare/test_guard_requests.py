@@ -33,6 +33,11 @@ def test_no_job_is_named_like_a_folder_of_the_site(job):
     assert "name of a job" in why_refused("train.deploy", "server", job, "north")
 
 
+@pytest.mark.parametrize("topic", ["sys.shell", "train.restart", "train.configure_job_log", "new", "", None, ["x"], 3])
+def test_what_no_run_needs_is_not_answered(topic):
+    assert why_refused(topic, "server", JOB, "north") == "a party answers requests of runs only"
+
+
 def test_flare_still_has_the_request_of_a_runs_process():
     pytest.importorskip("nvflare")
     from nvflare.private.defs import RequestHeader, TrainingTopic

@@ -1,8 +1,10 @@
 """What a job consists of, and what is said when one ends before its program did."""
 
+import io
 import json
 import os
 import time
+import zipfile
 from contextlib import nullcontext
 from pathlib import Path
 from types import SimpleNamespace
@@ -13,7 +15,7 @@ import pytest
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare import jobs
 from sottovoce.vertical.flare.hardening.closed import ALLOWED_CLASSES
-from sottovoce.vertical.flare.hardening.gate import fault_of_job
+from sottovoce.vertical.flare.hardening.guard import why_not_deployed
 from sottovoce.vertical.flare.jobs import Office, follow, job_files, why_ended
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import RunSpec
@@ -30,7 +32,7 @@ def _paths(content: Any) -> set[str]:
     return set().union(*map(_paths, content)) if isinstance(content, list) else set()
 
 
-def test_a_job_names_four_classes_and_ships_nothing(tmp_path: Path) -> None:
+def test_a_job_names_four_classes_and_ships_nothing() -> None:
     """Those that the kits allow, exactly; a site finds no fault in it."""
     files = job_files(SPEC, 2)
     assert set(files) == {"meta.json", "app/config/config_fed_server.json", "app/config/config_fed_client.json"}
@@ -40,11 +42,12 @@ def test_a_job_names_four_classes_and_ships_nothing(tmp_path: Path) -> None:
     assert server["components"][0]["args"] == {"run": SPEC.run}
     assert client["components"][0]["args"] == {"purpose": "train"}
     assert json.loads(files["meta.json"])["min_clients"] == 2
-    for name, text in files.items():
-        path = tmp_path / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text)
-    assert fault_of_job(tmp_path / "app", "train") == ""
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w") as app:
+        for name, text in files.items():
+            if name != "meta.json":
+                app.writestr(name.removeprefix("app/"), text)
+    assert why_not_deployed(packed.getvalue()) == ""
     assert "epsilon" not in "".join(files.values()), "what the run does stays with the coordinator"
 
 

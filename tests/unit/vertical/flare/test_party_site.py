@@ -1,6 +1,5 @@
 """The gate between a run and a party: who is answered, how much, and what is written down; attacks on it."""
 
-import json
 import logging
 import stat
 
@@ -8,9 +7,8 @@ import numpy as np
 import pytest
 
 from sottovoce.vertical.flare.hardening.envelope import _parts
-from sottovoce.vertical.flare.hardening.gate import Gate, fault_of_job
+from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
@@ -169,17 +167,6 @@ def test_another_purpose_is_refused(tmp_path, purpose):
     assert site.entries[0].outcome == "turned away"
 
 
-def test_a_job_that_gives_a_path_is_refused_before_any_table_is_read(tmp_path, monkeypatch, caplog):
-    monkeypatch.setattr(Site, "open_party", lambda *_, **__: pytest.fail("the table was read"))
-    kit = make_site(tmp_path)
-    gate = Gate("train", ["table"])
-    gate.open(kit, run="job1")
-    reply = decode(Coordinator(gate).handle(b""))
-    assert reply.reason == "a job chooses its purpose and nothing else; this one gives 'table'"
-    assert reply.reason in caplog.text
-    assert reply.reason in [entry.reason for entry in entries(kit.state / "register.db")]
-
-
 def test_without_people_to_score_a_run_of_scores_is_refused_in_words(tmp_path):
     assert "named no people to be scored" in Open(tmp_path, purpose="score").reason(b"")
 
@@ -218,84 +205,6 @@ def test_nothing_is_answered_before_the_run_and_the_log_is_not_filled(tmp_path, 
     for _ in range(100):
         assert "has not begun" in decode(gate.answer(b"", caller="server")).reason
     assert sum(record.levelno == logging.WARNING for record in caplog.records) == 21
-
-
-def config(**changes):
-    """Return a job of ours at a party, with changes."""
-    return {
-        "format_version": 2,
-        "executors": [{"tasks": ["*"], "executor": {
-            "path": "nvflare.collab.runtime.executor.CollabExecutor",
-            "args": {"client_obj_id": "party", "collab_obj_ids": []},
-        }}],
-        "components": [{
-            "id": "party", "path": "sottovoce.vertical.flare.party.PartySite", "args": {"purpose": "train"},
-        }],
-        "task_data_filters": [],
-        "task_result_filters": [],
-        **changes,
-    }  # fmt: skip
-
-
-def app_of(folder, content):
-    (folder / "app" / "config").mkdir(parents=True)
-    (folder / "app" / "config" / "config_fed_client.json").write_text(
-        content if isinstance(content, str) else json.dumps(content)
-    )
-    (folder / "app" / "config" / "config_fed_server.json").write_text("{}")
-    (folder / "app" / "config" / ".__nvfl_sig.json").write_text("{}")
-    return folder / "app"
-
-
-def test_a_job_of_ours_is_taken(tmp_path):
-    assert fault_of_job(app_of(tmp_path, config()), "train") == ""
-
-
-PARTY = config()["components"][0]
-EXECUTOR = config()["executors"][0]
-
-
-@pytest.mark.parametrize(
-    ("content", "fault"),
-    [
-        ("{", "cannot be read"),
-        ([], "its configuration is []"),
-        (config(handlers=[]), "'handlers' of its configuration is [], not absent"),
-        (config(task_result_filters=[{"tasks": ["*"], "filters": []}]), "task_result_filters' of"),
-        (config(executors=[]), "'executors' of its configuration is []"),
-        (config(executors=[EXECUTOR, EXECUTOR]), "'executors' of its configuration is"),
-        (config(executors=[{**EXECUTOR, "tasks": ["train"]}]), "'executors[0].tasks[0]' of its"),
-        (config(executors=[{"tasks": ["*"], "executor": {"path": "os.system", "args": {}}}]), 'is "os.system"'),
-        (config(executors=[{"tasks": ["*"], "executor": {"class_path": "x"}}]), "executor.path' of its"),
-        (config(executors=[{"tasks": ["*"], "executor": {
-            **EXECUTOR["executor"], "args": {"client_obj_id": "party", "collab_obj_ids": ["other"]},
-        }}]), "'executors[0].executor.args.collab_obj_ids' of"),
-        (config(executors=[{"tasks": ["*"], "executor": {
-            **EXECUTOR["executor"], "args": {"client_obj_id": "party", "props": {"a": 1}},
-        }}]), "collab_obj_ids' of its configuration is absent"),
-        (config(components=[]), "'components' of its configuration is []"),
-        (config(components=[PARTY, {**PARTY, "id": "other"}]), "'components' of its configuration is"),
-        (config(components=[{**PARTY, "id": "other"}]), "'components[0].id' of its"),
-        (config(components=[{**PARTY, "path": "subprocess.Popen"}]), "[0].path' of its"),
-        (config(components=[{**PARTY, "args": {"purpose": "train", "table": "/etc/passwd"}}]), "args.table' of"),
-        (config(components=[{**PARTY, "args": {"class_attributes": {"table": "x"}}}]), "args.purpose' of"),
-    ],
-)  # fmt: skip
-def test_a_job_that_is_not_ours_is_refused(tmp_path, content, fault):
-    app = app_of(tmp_path, content)
-    assert fault in fault_of_job(app, "train")
-    gate = Gate()
-    gate.open(make_site(tmp_path / "kit"), run="job1", app=app)
-    assert fault in decode(Coordinator(gate).handle(b"")).reason
-
-
-def test_a_job_that_ships_files_is_refused(tmp_path):
-    app = app_of(tmp_path, config())
-    (app / "custom").mkdir()
-    assert "the folder 'custom'; a job ships no code" in fault_of_job(app, "train")
-    (app / "custom").rmdir()
-    (app / "config" / "config_fed_client.yml").write_text("")
-    assert "the file 'config_fed_client.yml'" in fault_of_job(app, "train")
 
 
 # ------------------------------------------------------------------ parts of models
@@ -359,12 +268,13 @@ def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
     assert [entry.run for entry in site.entries] == ["job1", "job1", "job2", "job2", "job2"]
 
 
-def test_the_component_publishes_one_method_and_takes_what_a_job_may_not_give():
+def test_the_component_publishes_one_method_and_takes_a_purpose_alone():
     app = pytest.importorskip("nvflare.collab.api.app", reason="needs nvflare: the extra [vertical]")
     from sottovoce.vertical.flare.hardening.closed import PARTY_SITE
     from sottovoce.vertical.flare.party import PartySite
 
     assert f"{PartySite.__module__}.{PartySite.__qualname__}" == PARTY_SITE
-    site = PartySite(purpose="train", table="/etc/passwd")  # refused when it begins, in words
-    interface = app.ClientApp(site).get_collab_interface()
+    interface = app.ClientApp(PartySite(purpose="train")).get_collab_interface()
     assert {method for methods in interface.values() for method in methods} == {"answer"}
+    with pytest.raises(TypeError):
+        PartySite(purpose="train", table="/etc/passwd")

@@ -11,7 +11,7 @@ from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.hardening import closed as engine
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.provisioning import add_party, provision
+from sottovoce.vertical.flare.provisioning import provision
 
 pytest.importorskip("nvflare", reason="start-up kits need the extra [vertical]")
 x509 = pytest.importorskip("cryptography.x509")
@@ -70,22 +70,15 @@ def test_a_folder_for_each_site(kits):
     assert sorted(path.name for path in kits.iterdir()) == ["authority", "bank", "insurer", "north-west"]
     shared = {"README.txt", "federation.toml", "site.toml", "startup/rootCA.pem"}
     shared |= {f"identity/{name}.pem" for name in ("certificate", "key", "authority")}
-    local = {"local/authorization.json", "local/comm_config.json", "local/log_config.json", "local/resources.json"}
-    assert files(kits / "bank") == shared | local | {f"startup/{name}" for name in (
-        "client.crt", "client.key", "fed_client.json",
-    )}  # fmt: skip
-    assert files(kits / "insurer") == shared | local | {f"startup/{name}" for name in (
-        "server.crt", "server.key", "fed_server.json",
-    )} | {f"lead/{name}" for name in (
-        "local/resources.json.default", "startup/client.crt", "startup/client.key", "startup/fed_admin.json",
-        "startup/rootCA.pem",
-    )}  # fmt: skip
+    assert files(kits / "bank") == shared | {"startup/client.crt", "startup/client.key"}
+    lead = {f"lead/startup/{name}" for name in ("client.crt", "client.key", "rootCA.pem")}
+    assert files(kits / "insurer") == shared | lead | {"startup/server.crt", "startup/server.key"}
     for name in ("insurer", "north-west", "bank"):
         kit = Kit.open(kits / name)
         assert (kit.name, kit.kind) == (name, "coordinator" if name == "insurer" else "party")
         assert kit.federation.names == ("insurer", "north-west", "bank")
         assert kit.state.is_dir()
-        kit.check_closed()
+        kit.check()
 
 
 def test_nobody_else_on_the_machine_can_read_anything(kits):
@@ -116,8 +109,8 @@ def test_certificates_are_of_the_authority(kits):
         ssl.create_default_context().load_cert_chain(kits / path, (kits / path).with_suffix(".key"))
 
 
-def test_nobody_is_project_admin(kits):
-    rights = json.loads((kits / "bank" / "local" / "authorization.json").read_text())["permissions"]
+def test_nobody_is_project_admin():
+    rights = engine.AUTHORIZATION["permissions"]
     allowed = {(role, right) for role, held in rights.items() for right, who in held.items() if who != "none"}
     assert {role for role, _ in allowed} == {"lead"}
     assert {right for _, right in allowed} == {
@@ -142,27 +135,27 @@ def test_a_party_that_joins_later(tmp_path):
     federation.write_text(FEDERATION, encoding="utf-8")
     provision(federation, out)
     with pytest.raises(ParameterError, match=r"'clinic'.*Add a section"):
-        add_party(federation, out, "clinic")
+        provision(federation, out, "clinic")
     federation.write_text(FEDERATION + '[[party]]\nname = "clinic"\n', encoding="utf-8")
     before = {path: path.read_bytes() for path in out.rglob("*") if path.is_file()}
-    kit = Kit.open(add_party(federation, out, "clinic"))
-    kit.check_closed()
+    kit = Kit.open(provision(federation, out, "clinic")["clinic"])
+    kit.check()
     certificate(kit.folder / "startup" / "client.crt").verify_directly_issued_by(
         certificate(out / "authority" / "rootCA.pem")
     )
     assert {path: path.read_bytes() for path in before} == before
     assert not [path for path in out.rglob("*") if path.stat().st_mode & 0o077]
     with pytest.raises(ParameterError, match="never overwritten"):
-        add_party(federation, out, "clinic")
+        provision(federation, out, "clinic")
 
 
 def test_a_party_joins_with_the_authority_of_its_federation(kits, tmp_path):
     other = tmp_path / "federation.toml"
     other.write_text(FEDERATION.replace('"trial"', '"other"').replace('"bank"', '"clinic"'), encoding="utf-8")
     with pytest.raises(ParameterError, match="authority of federation 'trial', not of 'other'"):
-        add_party(other, kits, "clinic")
+        provision(other, kits, "clinic")
     with pytest.raises(ParameterError, match=r"rootCA\.pem: No such file"):
-        add_party(other, tmp_path, "clinic")
+        provision(other, tmp_path, "clinic")
     assert [path.name for path in tmp_path.iterdir()] == ["federation.toml"]
 
 

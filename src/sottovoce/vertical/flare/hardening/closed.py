@@ -1,4 +1,4 @@
-"""What FLARE may do at a site: its settings, with what is unsafe by default closed.
+"""What FLARE reads at a site, written anew at each start: its settings, with what is unsafe by default closed.
 
 A job may use the library's own two classes and FLARE's two that call them, exactly; it can ship no code. The lead,
 whose key is at the coordinator, submits jobs, follows and aborts them; nobody else may do anything, and nobody runs
@@ -11,7 +11,9 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.federation import Federation
 
+PURPOSES: Final = ("train", "score")
 PARTY_SITE: Final = "sottovoce.vertical.flare.party.PartySite"
 COORDINATOR_SITE: Final = "sottovoce.vertical.flare.coordinator.CoordinatorSite"
 EXECUTOR: Final = "nvflare.collab.runtime.executor.CollabExecutor"
@@ -22,6 +24,8 @@ LEAD: Final = "lead@coordinator.invalid"
 ALLOWED_CLASSES: Final = {"coordinator": [COORDINATOR_SITE, CONTROLLER], "party": [PARTY_SITE, EXECUTOR]}
 """The classes that a job may name, by kind of site."""
 
+_CERTIFICATES: Final = "mtls"  # on both sides of a connection
+_HTTP: Final = "http"
 _SYNC_SECONDS: Final = 120  # that a party has to open its site: its table is read then
 _TASK_SECONDS: Final = 0.5  # between two looks of a party at whether there is a task: there are two, and the end
 _NOTHING: Final = dict.fromkeys(
@@ -63,23 +67,59 @@ COMMUNICATION: Final[dict[str, Any]] = {
     # thousands of them in a long run. A line that was cut for longer ends the run, which is resumed
     "streaming_retry_timeout": 5.0,
     "streaming_retry_wait": 1.0,
-    "internal": {"scheme": "tcp", "resources": {"host": "localhost", "connection_security": "mtls"}},
+    "internal": {"scheme": "tcp", "resources": {"host": "localhost", "connection_security": _CERTIFICATES}},
 }
 """A site's process and those of its runs talk by certificates too: others on the machine cannot join in."""
 
 
-def resources(kind: str, state: Path) -> dict[str, Any]:
-    """Return the resources of a site; ``state`` is where the coordinator keeps its jobs, absolute.
+def settings(kind: str, name: str, federation: Federation, state: Path) -> dict[str, dict[str, Any]]:
+    """Return all files that FLARE reads at a site, beside its certificates, by their places in the kit.
 
-    FLARE's default is below /tmp, for everybody to read.
+    ``state`` is where the coordinator keeps its jobs, absolute: FLARE's default is below /tmp, for everybody to read.
     """
-    closed: dict[str, Any] = {
+    resources: dict[str, Any] = {
         "format_version": 2,
         "class_list_enforcement_mode": "enforce",
         "class_allow_list": ALLOWED_CLASSES[kind],
         "allow_log_streaming": False,
     }
-    return closed | (_of_coordinator(state) if kind == "coordinator" else _of_party())
+    coordinator = kind == "coordinator"
+    return {
+        "local/authorization.json": AUTHORIZATION, "local/comm_config.json": COMMUNICATION,
+        "local/log_config.json": LOGGING,
+        "local/resources.json": resources | (_of_coordinator(state) if coordinator else _of_party()),
+        **(_start_of_coordinator(federation) if coordinator else _start_of_party(name, federation)),
+    }  # fmt: skip
+
+
+def _tls(end: str) -> dict[str, str]:
+    return {
+        "ssl_private_key": f"{end}.key", "ssl_cert": f"{end}.crt", "ssl_root_cert": "rootCA.pem",
+        "connection_security": _CERTIFICATES,
+    }  # fmt: skip
+
+
+def _start_of_coordinator(facts: Federation) -> dict[str, Any]:
+    """Return what its server and its lead start with."""
+    service = {"target": f"{facts.listens_at}:{facts.port}", "scheme": _HTTP}
+    server = {"name": facts.name, "service": service, "admin_server": facts.host, "admin_port": facts.port}
+    lead = {
+        "project_name": facts.name, "username": LEAD, "server_identity": facts.host, "scheme": _HTTP,
+        "host": facts.host, "port": facts.port, "connection_security": _CERTIFICATES, "uid_source": "user_input",
+        "with_file_transfer": True, "upload_dir": "transfer", "download_dir": "transfer", "client_key": "client.key",
+        "client_cert": "client.crt", "ca_cert": "rootCA.pem",
+    }  # fmt: skip
+    return {
+        "startup/fed_server.json": {"format_version": 2, "servers": [server | _tls("server")]},
+        "lead/startup/fed_admin.json": {"format_version": 1, "admin": lead},
+    }
+
+
+def _start_of_party(name: str, facts: Federation) -> dict[str, Any]:
+    service = {"target": f"{facts.host}:{facts.port}", "scheme": _HTTP}
+    servers = [{"name": facts.name, "service": service, "identity": facts.host}]
+    client = _tls("client") | {"fqsn": name, "is_leaf": True}
+    return {"startup/fed_client.json": {"format_version": 2, "servers": servers, "client": client}}
 
 
 def _of_coordinator(state: Path) -> dict[str, Any]:
@@ -123,7 +163,7 @@ def _component(name: str, path: str, **arguments: Any) -> dict[str, Any]:
     return {"id": name, "path": path, "args": arguments}
 
 
-def job_config(end: str, **arguments: str) -> dict[str, Any]:
+def job_text(end: str, **arguments: str) -> str:
     """Return the configuration of a job at one end, ``server`` or ``client``: two classes, and what ours is told."""
     if end == "server":
         asked = {"server_obj_id": "coordinator", "collab_obj_ids": [], "sync_task_timeout": _SYNC_SECONDS}
@@ -134,32 +174,8 @@ def job_config(end: str, **arguments: str) -> dict[str, Any]:
         served = {"client_obj_id": "party", "collab_obj_ids": []}
         caller = {"executors": [{"tasks": ["*"], "executor": {"path": EXECUTOR, "args": served}}]}
         ours = {"id": "party", "path": PARTY_SITE, "args": arguments}
-    return {"format_version": 2, "task_data_filters": [], "task_result_filters": [], **caller, "components": [ours]}
-
-
-# ------------------------------------------------------------------ whether it is still closed
-
-
-_ABSENT: Final = object()
-
-
-def first_difference(found: object, expected: object, entry: str = "") -> tuple[str, object, object] | None:
-    """Return the first entry that differs, with what it is and what it must be; None if none does."""
-    if isinstance(found, dict) and isinstance(expected, dict):
-        pairs = [(f"{entry}.{key}" if entry else key, key) for key in [*expected, *(found.keys() - expected.keys())]]
-        parts = ((name, found.get(key, _ABSENT), expected.get(key, _ABSENT)) for name, key in pairs)
-        return next(filter(None, (first_difference(one, other, name) for name, one, other in parts)), None)
-    if isinstance(found, list) and isinstance(expected, list) and len(found) == len(expected):
-        both = enumerate(zip(found, expected, strict=True))
-        return next(filter(None, (first_difference(one, other, f"{entry}[{i}]") for i, (one, other) in both)), None)
-    return None if found == expected and type(found) is type(expected) else (entry, found, expected)
-
-
-def shown(value: object) -> str:
-    if value is _ABSENT:
-        return "absent"
-    text = json.dumps(value)
-    return text if len(text) <= 100 else text[:97] + "..."
+    filters: dict[str, Any] = {"task_data_filters": [], "task_result_filters": []}
+    return json.dumps({"format_version": 2, **filters, **caller, "components": [ours]})
 
 
 # ------------------------------------------------------------------ FLARE itself

@@ -5,7 +5,6 @@ purpose: tables, budget, ledger, caps and answers are read from the kit of the s
 """
 
 import fcntl
-import json
 import logging
 import os
 import time
@@ -15,11 +14,11 @@ from typing import Any, Final
 
 from sottovoce.exceptions import DataError, MessageError, SottovoceError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.hardening.closed import first_difference, job_config, shown
+from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.hardening.envelope import PartyEnd
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.flare.site import PURPOSES, Site
+from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
@@ -41,14 +40,10 @@ _MOST_LOGGED: Final = 20  # refusals at the door that one process writes to its 
 
 
 class Gate:
-    """What stands between a run and a party; it answers every request, and never raises.
+    """What stands between a run and a party; it answers every request, and never raises."""
 
-    ``forbidden`` are arguments that the job gave beside its purpose: with one of them nothing is answered.
-    """
-
-    def __init__(self, purpose: object = "train", forbidden: Any = ()) -> None:
+    def __init__(self, purpose: object = "train") -> None:
         self._purpose = purpose
-        self._forbidden = tuple(forbidden)
         self._closed = "the run has not begun there"  # why nothing is answered
         self._site: Site | None = None
         self._party: Party | None = None
@@ -63,15 +58,14 @@ class Gate:
     def is_open(self) -> bool:
         return not self._closed
 
-    def open(self, kit: Any, *, run: str, app: Path | None = None, wait: float = 10.0) -> None:
-        """Open the site for one run; whatever is wrong with the site or the job is written down, and said when asked.
+    def open(self, kit: Any, *, run: str, wait: float = 10.0) -> None:
+        """Open the site for one run; whatever is wrong with it is written down, and said when asked.
 
-        ``run`` is the name of the job and ``app`` its folder at this site. Another run may be under way for ``wait``
-        seconds.
+        ``run`` is the name of the job. Another run may be under way for ``wait`` seconds.
         """
         self._run = str(run)
         try:
-            self._open(kit, app, wait)
+            self._open(kit, wait)
         except _ClosedError as reason:
             self._closed = str(reason)
             self._turn_away(self._closed)
@@ -85,22 +79,15 @@ class Gate:
             _LOG.error("to see what is wrong: sottovoce vertical party %s --check", kit_folder)
             self._turn_away(self._closed)
 
-    def _open(self, kit: Any, app: Path | None, wait: float) -> None:
+    def _open(self, kit: Any, wait: float) -> None:
         if isinstance(kit, (str, Path)):
             kit = Kit.open(kit)
         state = Path(kit.state)
         self._coordinator = kit.federation.coordinator
         self._register = Register(state / "register.db")
         self._line = PartyEnd(Identity(kit.identity), kit.name, self._coordinator, self._run)
-        if self._forbidden:
-            raise _ClosedError(
-                f"a job chooses its purpose and nothing else; this one gives {', '.join(map(_quoted, self._forbidden))}"
-            )
         if not isinstance(self._purpose, str) or self._purpose not in PURPOSES:
             raise _ClosedError(f"a job is to {' or to '.join(PURPOSES)}; this one is to {_quoted(self._purpose)}")
-        fault = "" if app is None else fault_of_job(app, self._purpose)
-        if fault:
-            raise _ClosedError(f"the job is not one that this site takes part in: {fault}")
         self._take_turn(state, wait)
         clear_leftovers(state)
         site = Site.read(kit)
@@ -252,35 +239,3 @@ def _quoted(value: object) -> str:
 def _places(error: BaseException) -> str:
     """Return where an error came from, without its message, which could quote a row."""
     return "".join(traceback.format_tb(error.__traceback__))
-
-
-# ------------------------------------------------------------------ the job as a whole
-
-_CONFIG: Final = "config_fed_client.json"
-
-
-def fault_of_job(app: Path, purpose: str) -> str:
-    """Return what a job has that no job of ours to this purpose has, empty if nothing.
-
-    FLARE's own list of classes has refused most of it before; this looks at the job's folder at this site once more, as
-    a whole.
-    """
-    folders = sorted(path.name for path in app.iterdir() if path.is_dir() and path.name != "config")
-    if folders:
-        return f"it has the folder {_quoted(folders[0])}; a job ships no code and no files"
-    others = sorted(
-        path.name for path in (app / "config").iterdir()
-        if path.name not in (_CONFIG, "config_fed_server.json") and not path.name.startswith(".__nvfl_")
-    )  # fmt: skip
-    if others:
-        return f"it has the file {_quoted(others[0])}"
-    try:
-        config = json.loads((app / "config" / _CONFIG).read_bytes())
-    except (OSError, ValueError):
-        return f"{_CONFIG} cannot be read"
-    different = first_difference(config, job_config("client", purpose=purpose))
-    if different is None:
-        return ""
-    entry, found, ours = different
-    what = f"the entry {_quoted(entry)} of its configuration" if entry else "its configuration"
-    return f"{what} is {shown(found)}, not {shown(ours)}"

@@ -23,11 +23,13 @@ import sys
 import threading
 import time
 import zipfile
+import zlib
 from collections.abc import Callable
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, Final
 
+from sottovoce.vertical.flare.hardening.closed import PURPOSES, job_text
 from sottovoce.vertical.flare.hardening.waits import RUN, leave, look_often
 
 TWICE: Final = "another process of this site has registered with the coordinator: its kit is in use twice"
@@ -35,15 +37,16 @@ TWICE: Final = "another process of this site has registered with the coordinator
 
 _LOGGER: Final = logging.getLogger("sottovoce.guard")
 
+_DEPLOY: Final = "train.deploy"
+_OF_JOB: Final = "train.notify_job_status"
 _REQUESTS: Final = frozenset({
-    "AbortAppProcessor", "AbortTaskProcessor", "CancelResourceProcessor", "CheckResourceProcessor",
-    "ClientStatusProcessor", "DeleteRunNumberProcessor", "DeployProcessor", "NotifyJobStatusProcessor",
-    "ReportVersionProcessor", "StartJobProcessor",
+    "scheduler.cancel_resource", "scheduler.check_resource", "sys.report_version", "train.abort", "train.abort_task",
+    "train.check_status", "train.delete_run", "train.start_job", _DEPLOY, _OF_JOB,
 })  # fmt: skip
-"""Requests to the site's process."""
+"""Requests that a site's process answers."""
 
-_JOB_COMMANDS: Final = frozenset({"AbortCommand", "AbortTaskCommand", "ByeCommand", "CheckStatusCommand"})
-"""Commands to a run's process."""
+_JOB_COMMANDS: Final = frozenset({"abort", "abort_task", "check_status", "shutdown"})
+"""Commands that a run's process answers: such as end it."""
 
 _PARENT_SECONDS: Final = 1.0  # between two looks at whether it is still there
 _COORDINATOR: Final = "server"
@@ -55,13 +58,12 @@ MAIN: Final = {
 
 _OF_COORDINATOR: Final = (MAIN["coordinator"][0], "nvflare.private.fed.app.server.runner_process")
 _NETWORK_REQUESTS: Final = frozenset({"_do_heartbeat", "_do_stop", "_do_stop_cell"})
-_DEPLOY: Final = "train.deploy"
-_OF_JOB: Final = "train.notify_job_status"
 _JOB: Final = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 _SIGNATURES: Final = (".__nvfl_sig.json", ".__nvfl_submitter.crt")
+_CONFIGURATION: Final = "config/config_fed_client.json"
 _DEPLOYED: Final = frozenset({
-    "config/config_fed_client.json", "config/config_fed_server.json", *_SIGNATURES,
+    "config/", _CONFIGURATION, "config/config_fed_server.json", *_SIGNATURES,
     *(f"config/{name}" for name in _SIGNATURES),
 })  # fmt: skip
 _MOST_BYTES: Final = 1_000_000
@@ -73,6 +75,8 @@ def why_refused(topic: object, origin: object, job: object, site: str) -> str:
     Its ``origin`` must be ``server``, or a run's process of this site, which tells how its job goes. The ``job`` that
     it names must be one: FLARE deletes the folder of that name before it unpacks a job.
     """
+    if not isinstance(topic, str) or topic not in _REQUESTS:
+        return "a party answers requests of runs only"
     if job not in (None, "") and not (isinstance(job, str) and _JOB.fullmatch(job)):
         return "it names a job by what is no name of a job"
     if origin == _COORDINATOR or (topic == _OF_JOB and origin == f"{site}.{job}"):
@@ -83,7 +87,8 @@ def why_refused(topic: object, origin: object, job: object, site: str) -> str:
 def why_not_deployed(packed: object) -> str:
     """Return why an app, a zip file that the coordinator sent, is refused; empty if it is not.
 
-    A run brings its two configuration files and their signatures. FLARE refuses code in an app's folder ``custom``. It
+    A run brings its two configuration files and their signatures. That of the party is what a job of ours has there, to
+    the letter: no other class, argument, filter or variable. FLARE refuses code in an app's folder ``custom``. It
     looks for its own settings anywhere below a site's folder, though, runs included: a ``comm_config.json`` among a
     run's files could name a folder of the run to load drivers from.
     """
@@ -91,31 +96,28 @@ def why_not_deployed(packed: object) -> str:
         return "what it brings is no zip file"
     try:
         with zipfile.ZipFile(io.BytesIO(packed)) as app:
-            entries = app.infolist()
-    except (zipfile.BadZipFile, ValueError, NotImplementedError):
+            for entry in app.infolist():
+                if entry.filename not in _DEPLOYED:
+                    return f"it brings the file {entry.filename[:100]!r}; a run brings its configuration alone"
+            if sum(entry.file_size for entry in app.infolist()) > _MOST_BYTES:
+                return f"its configuration has more than {_MOST_BYTES:,} bytes"
+            brought = [app.read(entry) for entry in app.infolist() if entry.filename == _CONFIGURATION]
+    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError):
         return "what it brings is no zip file"
-    for entry in entries:
-        if entry.filename not in _DEPLOYED and entry.filename != "config/":
-            return f"it brings the file {entry.filename[:100]!r}; a run brings its configuration and nothing else"
-    if sum(entry.file_size for entry in entries) > _MOST_BYTES:
-        return f"its configuration has more than {_MOST_BYTES:,} bytes"
+    ours = [job_text("client", purpose=purpose).encode() for purpose in PURPOSES]
+    if not brought or any(text not in ours for text in brought):
+        return f"its configuration is not that of a job that is to {' or to '.join(PURPOSES)}, and to nothing else"
     return ""
 
 
 def guard() -> None:
     """Take away what a run does not need; before FLARE's main starts."""
+    from nvflare.fuel.f3.cellnet.utils import new_cell_message
+    from nvflare.private.admin_defs import error_reply
     from nvflare.private.fed.client.admin import FedAdminAgent
     from nvflare.private.fed.client.admin_commands import AdminCommands
-    from nvflare.private.fed.client.client_req_processors import ClientRequestProcessors
 
-    ClientRequestProcessors.request_processors[:] = [
-        one if type(one).__name__ in _REQUESTS else _refusal_of_request(one)
-        for one in ClientRequestProcessors.request_processors
-    ]
-    AdminCommands.commands[:] = [
-        one if type(one).__name__ in _JOB_COMMANDS else _refusal_of_command(one) for one in AdminCommands.commands
-    ]
-    dispatch = FedAdminAgent._dispatch_request
+    dispatch, command = FedAdminAgent._dispatch_request, AdminCommands.get_command
 
     def from_the_coordinator(self: Any, request: Any, *args: Any, **kwargs: Any) -> Any:
         origin, asked = request.get_header(_origin_header()), request.payload
@@ -126,13 +128,19 @@ def guard() -> None:
             reason = why_not_deployed(asked.body)
         if reason:
             _LOGGER.error("refused: the request %.100r of %.100r: %s", topic, origin, reason)
-            return _refused_message()
+            return new_cell_message({}, error_reply(f"refused: {reason}"))
         reply = dispatch(self, request, *args, **kwargs)
         if _is_refusal(reply.payload):  # FLARE tells the coordinator, and nobody here
             _LOGGER.error("refused: the request %.100r of %.100r: %.300s", topic, origin, reply.payload.body)
         return reply
 
-    FedAdminAgent._dispatch_request = from_the_coordinator
+    def such_as_end_a_run(name: object) -> Any:
+        if name in _JOB_COMMANDS:
+            return command(name)
+        _LOGGER.error("refused: %.100r; a run answers what ends it only", name)
+        return None
+
+    FedAdminAgent._dispatch_request, AdminCommands.get_command = from_the_coordinator, staticmethod(such_as_end_a_run)
 
 
 def refuse_diagnostics() -> None:
@@ -176,37 +184,6 @@ def _refused_message() -> Any:
     from nvflare.fuel.f3.cellnet.utils import make_reply
 
     return make_reply(ReturnCode.AUTHENTICATION_ERROR, "refused")
-
-
-def _refusal_of_request(refused: Any) -> Any:
-    from nvflare.private.admin_defs import error_reply
-    from nvflare.private.fed.client.admin import RequestProcessor
-
-    class Refusal(RequestProcessor):  # type: ignore[misc]
-        def get_topics(self) -> list[str]:
-            return list(refused.get_topics())
-
-        def process(self, req: Any, app_ctx: Any) -> Any:
-            del app_ctx
-            _LOGGER.error("refused: %s; a party answers requests of runs only", req.topic)
-            return error_reply("refused: a party answers requests of runs only")
-
-    return Refusal()
-
-
-def _refusal_of_command(refused: Any) -> Any:
-    from nvflare.private.fed.client.admin_commands import CommandProcessor
-
-    class Refusal(CommandProcessor):  # type: ignore[misc]
-        def get_command_name(self) -> str:
-            return str(refused.get_command_name())
-
-        def process(self, data: Any, fl_ctx: Any) -> str:
-            del data, fl_ctx
-            _LOGGER.error("refused: %s; a run answers what ends it only", refused.get_command_name())
-            return "refused: a run answers what ends it only"
-
-    return Refusal()
 
 
 def read_settings_of_the_kit_alone(kit: Path) -> None:
