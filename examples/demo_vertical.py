@@ -170,7 +170,7 @@ def federation(port: int) -> str:
         f"port = {port}",
     ]
     for party in PARTIES:
-        lines += ["", "[[party]]", f'name = "{party.name}"', f'organisation = "{party.full_name}"']
+        lines += ["", f"[[party]]  # {party.full_name}", f'name = "{party.name}"']
     return "\n".join(lines) + "\n"
 
 
@@ -294,7 +294,7 @@ def main() -> None:
 
         CONSOLE.rule("6. People who took no part are scored: each party sends its score of them, no coefficient")
         tick = time.perf_counter()
-        run(f"vertical predict {KITS}/{INSURER.name} {name} --proba --labels --out {OUT}/predictions.csv")
+        run(f"vertical predict {KITS}/{INSURER.name} {name} --labels --out {OUT}/predictions.csv")
         scored = time.perf_counter() - tick
         show(OUT / "predictions.csv", 4)
         plain = newest_run()
@@ -306,7 +306,7 @@ def main() -> None:
             f"--epsilon {EPSILON} --delta {DELTA}"
         )
         joint, secure = time.perf_counter() - tick, newest_run()
-        run(f"vertical predict {KITS}/{INSURER.name} {secure} --proba --labels --out {OUT}/predictions_secure.csv")
+        run(f"vertical predict {KITS}/{INSURER.name} {secure} --labels --out {OUT}/predictions_secure.csv")
         compare(plain, newest_run())
 
         CONSOLE.rule("8. What a party does not allow: here, to train without noise")

@@ -89,7 +89,7 @@ def test_people_are_scored_and_compared(federation, exact, tmp_path):
     """Each party sends one number a person; the coordinator alone has labels to compare with."""
     told, _ = exact
     out = tmp_path / "scores.csv"
-    given = ("predict", federation.coordinator, told["run"][:6], "--out", out, "--labels", "--proba", "--json")
+    given = ("predict", federation.coordinator, told["run"][:6], "--out", out, "--labels", "--json")
     said = json.loads(federation.command(*given).stdout)
     model, parties = in_process()
     rows = list(csv.DictReader(out.read_text().splitlines()))

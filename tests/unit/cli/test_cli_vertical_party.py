@@ -68,9 +68,6 @@ def test_what_the_owner_of_a_helper_is_told(tmp_path, monkeypatch):
         assert words in shown
     assert "budget" not in shown.partition("never")[0]
     assert run("status", kit.folder).exit_code == 0
-    assert json.loads(run("party", kit.folder, "--check", "--json").output)["computing"]["partners"] == [
-        "insurer", "north",
-    ]  # fmt: skip
 
 
 def train(mu):
@@ -110,12 +107,10 @@ def test_check_says_what_the_site_will_and_will_not_do(kit):
 
 
 def test_every_answer_is_said_to_be_given_or_not(kit):
-    facts = json.loads(run("party", kit.folder, "--check", "--json").stdout)
-    said = [*facts["answers"], *facts["answers_in_scoring"], *facts["refuses"]]
-    assert set(said) == set(ANSWERS)
-    assert facts["budget"]["left"] == 1.0
-    assert facts["table"]["usable"] == 39
-    assert "p001" not in json.dumps(facts)
+    said = words(run("party", kit.folder, "--check").stdout)
+    for name, answer in ANSWERS.items():
+        assert f"({name}) {answer.about[:20]}" in said, name
+    assert "p001" not in said
 
 
 def test_a_seed_is_a_warning(kit):
@@ -151,7 +146,6 @@ def test_the_site_runs_after_it_has_said_so(kit, monkeypatch):
     assert found.exit_code == 3
     assert started == [kit.folder]
     assert found.stdout.rstrip().endswith("north: connected")
-    assert json.loads(run("party", kit.folder, "--json").stdout)["site"] == "north"
 
 
 def test_the_kit_of_a_coordinator_is_another_command(tmp_path):
@@ -183,8 +177,6 @@ def test_status_tells_requests_charges_and_refusals(kit):
     facts = json.loads(run("status", kit.folder, "--json").stdout)
     (job,) = facts["runs"]
     assert (job["run"], job["rounds"], job["refusals"]) == ("job1", 4, 3)
-    (charge,) = facts["charges"]
-    assert (charge["coordinator"], charge["step"], charge["session"]) == ("insurer", 2, line.name.hex())
     assert 0.0 < facts["budget"]["spent_by_coordinator"] <= 0.5
     assert facts["budget"]["left"] < 1.0
     assert facts["caps"]["used_rounds"] == 4
@@ -194,7 +186,7 @@ def test_status_tells_requests_charges_and_refusals(kit):
     assert "the engine has it from 'bank'" in reasons
     assert "columns without noise tell all" in reasons
     said = words(run("status", kit.folder).stdout)
-    for text in ("job1", "insurer has used 4", "Refused", "Charges"):
+    for text in ("job1", "insurer has used 4", "Refused", "sottovoce ledger history --ledger sqlite:///"):
         assert text in said, text
 
 
@@ -212,19 +204,6 @@ def test_status_of_a_coordinator_without_runs(tmp_path):
     assert "does not answer. Start it" in words(found.stdout)
     facts = json.loads(run("status", kit.folder, "--json").stdout)
     assert (facts["connected"], facts["runs"]) == (None, [])
-
-
-def test_charges_of_one_session_are_one_line(kit, monkeypatch):
-    from sottovoce.cli.vertical import status as status_command
-
-    one = {"day": "2026-01-01", "coordinator": "insurer", "session": "ab" * 16, "seeded": False, "state": "committed"}
-    charges = [{**one, "step": step, "what": "Gaussian release"} for step in (5, 6, 7)]
-    charges += [{**one, "step": 8, "what": "another"}, {**one, "step": None, "session": None, "what": "another"}]
-    assert [line[2:] for line in status_command._charges(charges)] == [
-        ("abababab", "5 to 7", "yes", "3 times: Gaussian release"),
-        ("abababab", "8", "yes", "another"),
-        ("", "", "yes", "another"),
-    ]
 
 
 def test_a_ledger_that_was_lost_is_accepted_by_name_once(tmp_path):

@@ -62,7 +62,7 @@ def scored_over_sites():
     state = {"people": 1, "bytes_up": 8, "comparison": None}
     with pytest.MonkeyPatch.context() as patch:
         for name, stand_in in {
-            "coordinator_kit": lambda kit: SimpleNamespace(runs=runs, site_file="s", name="n"),
+            "Kit": SimpleNamespace(open=lambda *given: SimpleNamespace(runs=runs, site_file="s", name="n")),
             "Site": SimpleNamespace(read=lambda home: SimpleNamespace(scoring_table="t")),
             "find_run": lambda runs, run: run,
             "RunSpec": type("Spec", (), {"read": lambda folder: spec, "__new__": lambda cls, **given: spec}),

@@ -23,13 +23,6 @@ WAIT: Any = option("--wait", "Seconds to wait until all parties are connected.",
 TIMEOUT: Any = option("--timeout", "Seconds that a party has for one answer.", _FLARE, default=120.0)
 
 
-def coordinator_kit(folder: Any) -> Kit:
-    """Return the kit of a folder, which must be the coordinator's."""
-    kit = Kit.open(folder)
-    kit.refuse_kind("coordinator")
-    return kit
-
-
 @contextmanager
 def submitted(kit: Kit, office: Office, spec: RunSpec, *, again: bool = False, wait: float = 0.0) -> Iterator[str]:
     """Write a run down, submit its job and hold the run: of one run there is one command, and one job.
@@ -67,20 +60,14 @@ def do_run(kit: Kit, spec: RunSpec, *, again: bool = False, wait: float, quiet: 
                 with _interruptible(say.progress) as tell:
                     state = follow(kit, office, spec, job, tell)
             except KeyboardInterrupt as error:
-                error.add_note(f"run {spec.run} was stopped at all sites{_after_a_stop(kit, spec)}")
+                way_on = _how_to_go_on(kit, spec, read_progress(kit.runs / spec.run))
+                error.add_note(f"run {spec.run} was stopped at all sites.{way_on}")
                 with suppress(KeyboardInterrupt):  # impatience
                     office.abort(job)
                 raise
     say.end()
     if state["phase"] != "done":
-        remedy, lost = "", why_not_resumed(state)
-        if lost:
-            remedy = f"\nIt cannot be resumed: {lost} Begin again: sottovoce vertical train {kit.folder} ..."
-        elif spec.purpose == "train" and state["phase"] != "waiting":
-            remedy = (
-                "\nTo go on where it stopped, without a second charge: sottovoce vertical train "
-                f"{kit.folder} --resume {spec.run}"
-            )
+        remedy = "" if state["phase"] == "waiting" else _how_to_go_on(kit, spec, state)
         raise PartyError(f"run {spec.run}: {state.get('error', 'it did not end.')}{remedy}")
     return state
 
@@ -109,15 +96,15 @@ def _interruptible(tell: Callable[[Any], object]) -> Iterator[Callable[[Any], ob
         signal.signal(signal.SIGINT, before)
 
 
-def _after_a_stop(kit: Kit, spec: RunSpec) -> str:
+def _how_to_go_on(kit: Kit, spec: RunSpec, state: Mapping[str, Any] | None) -> str:
     if spec.purpose != "train":
-        return "; predictions of it are not written."
-    lost = why_not_resumed(read_progress(kit.runs / spec.run))
+        return ""
+    lost = why_not_resumed(state)
     if lost:
-        return f", and is not resumed: {lost}"
+        return f"\nIt cannot be resumed: {lost} Begin again: sottovoce vertical train {kit.folder} ..."
     return (
-        ". What was charged stays charged; to go on without paying again: sottovoce vertical train "
-        f"{kit.folder} --resume {spec.run}"
+        "\nWhat was charged stays charged. To go on where it stopped, without a second charge: sottovoce vertical "
+        f"train {kit.folder} --resume {spec.run}"
     )
 
 

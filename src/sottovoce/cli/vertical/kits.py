@@ -5,8 +5,8 @@ from pathlib import Path
 import typer
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import JSON, REQUIRED, argument, flag, option
-from sottovoce.cli._output import print_columns, print_json
+from sottovoce.cli._options import REQUIRED, argument, flag, option
+from sottovoce.cli._output import print_columns
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
@@ -24,7 +24,6 @@ def provision(
     add: str | None = option(
         "--add", "Make only the kit of this site, which joins later or gets a new one, with OUT/authority."
     ),
-    as_json: bool = JSON,
 ) -> None:
     """Make a federation's start-up kits: one folder a site, with its keys, mutual TLS, and what is unsafe closed.
 
@@ -35,24 +34,11 @@ def provision(
     facts = Federation.read(federation)
     kits = [Kit.open(folder) for name, folder in folders.items() if name in facts.names]
     authority = folders.get("authority")
-    if as_json:
-        print_json({
-            "federation": facts.name, "host": facts.host, "port": facts.port,
-            "sites": [
-                {"name": kit.name, "kind": kit.kind, "folder": str(kit.folder), "expires": kit.expires.isoformat()}
-                for kit in kits
-            ],
-            "authority": None if authority is None else str(authority.resolve()),
-        })  # fmt: skip
-        return
     rows = [
-        (
-            kit.name, "helper" if kit.is_helper else kit.kind, facts.organisation(kit.name), f"{kit.expires:%Y-%m-%d}",
-            str(folders[kit.name]),
-        )
+        (kit.name, "helper" if kit.is_helper else kit.kind, f"{kit.expires:%Y-%m-%d}", str(folders[kit.name]))
         for kit in kits
     ]  # fmt: skip
-    headings = ["site", "kind", "organisation", "certificate until", "kit"]
+    headings = ["site", "kind", "certificate until", "kit"]
     print_columns(f"Federation {facts.name}", headings, rows, ends_in_words=True)
     echo("Give each site its folder, over a channel that keeps it secret, and delete it here; its README.txt")
     echo("says how it is started.")
@@ -76,8 +62,7 @@ def coordinator(
     It does not start with foreign files in its kit. The log is KIT/state/log.txt. Trainings are started beside it, with
     `sottovoce vertical train`.
     """
-    site = Kit.open(kit)
-    site.refuse_kind("coordinator")
+    site = Kit.open(kit, "coordinator")
     if accept_ledger is not None:
         entry = LedgerHeads(site.state).forget(accept_ledger)
         echo(f"{accept_ledger}: its next ledger is taken as it is; the last entry known of the one before: {entry}")

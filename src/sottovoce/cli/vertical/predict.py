@@ -1,28 +1,27 @@
 """``sottovoce vertical predict``: score people over the sites of a federation."""
 
-import csv
-import io
 from pathlib import Path
 
 from sottovoce._files import check_writable
 from sottovoce.cli._options import JSON, ForceOption, argument, flag, option
 from sottovoce.cli._output import print_json, print_rows, write_or_keep
-from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, coordinator_kit, do_run
+from sottovoce.cli.vertical._runs import TIMEOUT, WAIT, do_run
 from sottovoce.cli.vertical._shown import print_comparison
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import PREDICTIONS, open_home
-from sottovoce.vertical.flare.runs import ALIGNMENTS, RunSpec, find_run, new_run_name
+from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name
 from sottovoce.vertical.flare.site import Site
 
 
 def predict(
     kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
     run: str = argument("RUN", "The run that trained the model; see `sottovoce vertical status KIT`."),
-    out: Path = option("--out", "CSV file for the predictions.", default=...),
+    out: Path = option(
+        "--out", "CSV file for the predictions, with the probability or the score of a class.", default=...
+    ),
     force: ForceOption = False,
-    proba: bool = flag("--proba", "logistic models: the probability of the second class too."),
     labels: bool = flag("--labels", "Compare with the coordinator's own labels of these people, and print how good."),
-    align: str = option("--align", f"{', '.join(ALIGNMENTS)}: as for train.", default="auto"),
     wait: float = WAIT,
     timeout: float = TIMEOUT,
     quiet: bool = flag("--quiet", "No progress."),
@@ -33,14 +32,12 @@ def predict(
     Each party keeps its part of the model and sends one number a person, its own score: an exact sum over that
     person's columns, which no statement covers. Each owner allows it or not, in its site.toml.
     """
-    home = coordinator_kit(kit)
+    home = Kit.open(kit, "coordinator")
     site = Site.read(home)
     folder = find_run(home.runs, run)
     trained = RunSpec.read(folder)
     if trained.purpose != "train":
         raise ParameterError(f"RUN {run}: this run scores people; give the one that trained the model.")
-    if proba and trained.model not in ("logistic", "sparse-logistic"):
-        raise ParameterError(f"--proba is for logistic and sparse-logistic; the model of run {run} is {trained.model}.")
     check_writable("--out", out, overwrite=force)
     if site.scoring_table is None:
         raise ParameterError(
@@ -48,11 +45,11 @@ def predict(
         )
     open_home(site, "score", labels=labels)  # a fault of its own table is told before a party is asked for anything
     spec = RunSpec(
-        run=new_run_name(), purpose="score", model=trained.model, trained=trained.run, labels=labels, align=align,
-        timeout=timeout,
+        run=new_run_name(), purpose="score", model=trained.model, trained=trained.run, labels=labels, timeout=timeout,
     )  # fmt: skip
     state = do_run(home, spec, wait=wait, quiet=quiet or as_json)
-    write_or_keep({out: _chosen(home.runs / spec.run / PREDICTIONS, proba=proba)}, private=(out,))
+    text = (home.runs / spec.run / PREDICTIONS).read_text(encoding="utf-8")
+    write_or_keep({out: text}, private=(out,))
     if as_json:
         print_json({**state, "out": str(out)})
         return
@@ -63,12 +60,3 @@ def predict(
     if state["comparison"] is not None:
         n, local, joint = (state["comparison"][key] for key in ("n_samples", "local", "joint"))
         print_comparison(f"On {n:,} people", local, joint, home.name)
-
-
-def _chosen(path: Path, *, proba: bool) -> str:
-    text = path.read_text(encoding="utf-8")
-    if proba:
-        return text
-    buffer = io.StringIO()
-    csv.writer(buffer, lineterminator="\n").writerows(row[:2] for row in csv.reader(io.StringIO(text, newline="")))
-    return buffer.getvalue()

@@ -1,9 +1,13 @@
 """``sottovoce vertical simulate``: all parties on one machine."""
 
+import csv
 import math
+import re
+import time
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,20 +20,145 @@ from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import label_facts
 from sottovoce.cli._output import print_columns, print_json, write_or_keep
-from sottovoce.cli.vertical._joint import engines_shown, joined
-from sottovoce.cli.vertical._parties import Split, find_schema, split_schema
+from sottovoce.cli._rows import confirmed_schema, note_unused
 from sottovoce.cli.vertical._shown import print_comparison, print_training
 from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.exceptions import DataError, ParameterError, SchemaError
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical import Comparison, Party, VerticalLasso, VerticalSparseLogisticRegression
+from sottovoce.tables import Encoder, Schema
+from sottovoce.vertical import Comparison, ComputeSite, Helper, Party, VerticalLasso, VerticalSparseLogisticRegression
+from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.protocols.secure.plan import SecureBallPlan, SecurePlan
 
+_NAME: Final = re.compile(r"\w[\w.-]*")
 _WHO: Final = "Who holds which columns"
 _HELD_OUT: Final = "People to compare on"
 _HOLDOUT: Final = 0.2
+
+
+# ------------------------------------------------------------------ who holds which columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Split:
+    """Who holds which columns of a table, and who the labels."""
+
+    schema: Schema
+    encoders: Mapping[str, Encoder]  # by party, in order
+    label_holder: str
+
+    def read(self, path: Any, reading: cli.Reading) -> list[Party]:
+        """Return the parties, each with its columns: row i is the same person everywhere."""
+        table = reading.table(path, self.schema.layout, names=self.schema.column_names)
+        y = self.encoders[self.label_holder].labels(table)
+        parties = [
+            _party(name, each, each.features(table), y if name == self.label_holder else None)
+            for name, each in self.encoders.items()
+        ]
+        note_unused(table, self.schema.column_names)
+        return parties
+
+    def stand_ins(self) -> list[Party]:
+        """Return parties with the same facts and one empty row, to check a plan with."""
+        return [_party(name, each, np.zeros((1, each.n_features))) for name, each in self.encoders.items()]
+
+
+def _party(name: str, facts: Encoder, X: Any, y: Any = None) -> Party:
+    return Party(X, name=name, y=y, data_norm=facts.data_norm, data_bound=1.0, nonnegative=facts.nonnegative)
+
+
+def _split_schema(schema: Schema, given: Sequence[str], label_holder: str | None) -> _Split:
+    """Return who holds which columns: each of ``given`` is ``NAME=column,column``; a NAME alone has all others.
+
+    Without a label holder it is the first party.
+    """
+    columns = _by_name([column.name for column in schema.feature_columns], given)
+    if len(columns) < 2:
+        raise ParameterError(
+            f"vertical training needs two parties or more; got {len(columns)}. Give more with --party "
+            "NAME=column,column, or use sottovoce fit for one table of one organisation."
+        )
+    if label_holder is not None and label_holder not in columns:
+        raise ParameterError(
+            f"--label-holder {label_holder}: no party is named {label_holder!r}; there are {', '.join(columns)}."
+        )
+    target = schema[str(schema.target)]
+    encoders = {
+        name: Encoder(replace(schema, columns=(*(schema[column] for column in held), target)))
+        for name, held in columns.items()
+    }
+    return _Split(schema=schema, encoders=encoders, label_holder=label_holder or next(iter(columns)))
+
+
+def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[str]]:
+    columns: dict[str, list[str]] = {}
+    holder_of: dict[str, str] = {}
+    rest: str | None = None
+    for text in given:
+        name, equals, listed = text.partition("=")
+        if not _NAME.fullmatch(name):
+            raise ParameterError(
+                f"--party {text}: the name of a party has letters, digits, _, - and . only, because files are named "
+                f"after it; got {name!r}."
+            )
+        if name in columns:
+            raise ParameterError(f"--party {text}: party {name!r} is given twice. Give all its columns at once.")
+        columns[name] = []
+        if not equals:
+            if rest is not None:
+                raise ParameterError(f"--party {text}: only one party can have all other columns, and {rest!r} has.")
+            rest = name
+            continue
+        for column in next(csv.reader([listed], skipinitialspace=True), []):
+            if column not in features:
+                raise ParameterError(
+                    f"--party {text}: the schema has no feature column {column!r}; there are {', '.join(features)}."
+                )
+            if column in holder_of:
+                raise ParameterError(f"--party {text}: the column {column!r} is that of {holder_of[column]!r} already.")
+            holder_of[column] = name
+            columns[name].append(column)
+    left = [column for column in features if column not in holder_of]
+    if rest is not None:
+        columns[rest] = left
+    elif left:
+        raise ParameterError(
+            f"--party: nobody holds the column(s) {', '.join(left)}. Add them to a party, give one --party NAME "
+            'without columns, which has all others, or write type = "ignore" in the schema.'
+        )
+    empty = [name for name, held in columns.items() if not held]
+    if empty:
+        raise ParameterError(f"--party {empty[0]}: the party has no columns. Give it some, or leave it out.")
+    return columns
+
+
+def _find_schema(table: Any, given: Path | None, target: str | None) -> Schema:
+    """Return the schema of a table, from the file given or from the one beside the table; a draft is refused.
+
+    Beside it: the same name up to the first point, then .toml.
+    """
+    if given is None:
+        given = table.with_name(f"{table.name.partition('.')[0]}.toml") if isinstance(table, Path) else None
+        if given is None or not given.is_file():
+            drafted = "people.toml" if given is None else given
+            raise ParameterError(
+                f"--schema FILE is missing: {table} needs a file with the public facts about its columns. Draft one "
+                f"with\n    sottovoce schema {table} > {drafted}\nand confirm each line from public knowledge."
+            )
+    schema = confirmed_schema(given, target)
+    if schema.unit is not None:
+        raise SchemaError(
+            f"the schema of {table} names the unit {schema.unit!r}: between parties one row is one person. Make a "
+            "table with one row a person, and remove unit."
+        )
+    Encoder(schema)  # it names a target
+    return schema
+
+
+# ------------------------------------------------------------------ the command
 
 
 @cli.with_groups
@@ -75,7 +204,7 @@ def simulate(
             "--party is missing: say who holds which columns, such as --party clinic=age,bmi --party bank (which has "
             "all others)."
         )
-    split = split_schema(find_schema(table, schema, target), party, label_holder)
+    split = _split_schema(_find_schema(table, schema, target), party, label_holder)
     estimator = _make_estimator(model, split, training, helper, epsilon=epsilon)
     streams = Streams(training.random_state)
     if test is not None and holdout is not None:
@@ -95,8 +224,9 @@ def simulate(
         train, held_out = _hold_out(parties, share, streams.generator(Purpose.SHUFFLING))
     if held_out[0].n_rows < 2:
         raise DataError(f"--test: the comparison needs two people or more; got {held_out[0].n_rows}.")
-    with engines_shown() as engines:
-        estimator.fit(joined(train, helper, estimator))
+    begun = time.monotonic()
+    estimator.fit(_joined(train, helper, estimator))
+    seconds = time.monotonic() - begun
     if out is not None:
         _write(out, estimator, split)
     comparison = _compare(estimator, train, held_out)
@@ -113,7 +243,7 @@ def simulate(
         return
     if not quiet:
         _print_parties(split, parties)
-        engines.print(estimator.plan_)
+        _print_engine(estimator.plan_, seconds)
         facts = [
             ("model", type(estimator).__name__), ("people trained on", f"{train[0].n_rows:,}"),
             ("people to compare on", f"{held_out[0].n_rows:,}"),
@@ -126,7 +256,7 @@ def simulate(
 
 
 def _make_estimator(
-    kind: cli.ModelKind, split: Split, training: HowToTrain, helpers: list[str], *, epsilon: float
+    kind: cli.ModelKind, split: _Split, training: HowToTrain, helpers: list[str], *, epsilon: float
 ) -> VerticalEstimator:
     """Return the estimator, with every parameter checked against the parties' public facts; no data are read."""
     chosen = estimator_parameters(kind, epsilon, training)
@@ -137,8 +267,25 @@ def _make_estimator(
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=split.label_holder, **labels, **own)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all
-        estimator.plan(joined(split.stand_ins(), helpers, estimator))
+        estimator.plan(_joined(split.stand_ins(), helpers, estimator))
     return estimator
+
+
+def _joined(parties: Sequence[Party], helpers: Sequence[str], estimator: Any) -> list[Party]:
+    """Return the parties, each with a place to compute at, and the helpers.
+
+    With an engine that is installed each party computes in a process of its own, over loopback; else, and with
+    ``engine="in-process"``, in this one.
+    """
+    engine = getattr(estimator, "engine", IN_PROCESS)
+    if engine in ENGINES and engine not in available_engines():
+        raise ParameterError(f"--engine {engine}: it is not installed. pip install 'sottovoce[secure]'.")
+    joint = {getattr(estimator, "mechanism", ""), getattr(estimator, "aggregation", "")} & {"secure", "auto"}
+    enough = "spu" in available_engines() or len(parties) + len(helpers) > 2
+    site = ComputeSite() if joint and engine != IN_PROCESS and enough else None
+    for party in parties:
+        party.computing = site
+    return [*parties, *(Helper(name, computing=site) for name in helpers)]
 
 
 def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Party]) -> Comparison:
@@ -164,7 +311,7 @@ def _hold_out(parties: list[Party], share: float, draw: np.random.Generator) -> 
 # ------------------------------------------------------------------ files
 
 
-def _check_folder(out: Path, split: Split, *, inputs: Iterable[Any], overwrite: bool) -> None:
+def _check_folder(out: Path, split: _Split, *, inputs: Iterable[Any], overwrite: bool) -> None:
     """Refuse before training what could not be written after it."""
     if out.exists() and not out.is_dir():
         raise ParameterError(f"--out {out}: this is not a folder. Choose another path.")
@@ -177,7 +324,7 @@ def _check_folder(out: Path, split: Split, *, inputs: Iterable[Any], overwrite: 
         check_writable("--out", out / name, overwrite=overwrite)
 
 
-def _write(out: Path, estimator: VerticalEstimator, split: Split) -> None:
+def _write(out: Path, estimator: VerticalEstimator, split: _Split) -> None:
     with suppress(OSError):  # the first file will tell
         out.mkdir(exist_ok=True)
     texts = result_texts(estimator, {name: each.feature_names for name, each in split.encoders.items()})
@@ -189,7 +336,7 @@ def _write(out: Path, estimator: VerticalEstimator, split: Split) -> None:
 # ------------------------------------------------------------------ what is printed
 
 
-def _print_parties(split: Split, parties: list[Party]) -> None:
+def _print_parties(split: _Split, parties: list[Party]) -> None:
     headings = ["party", "rows", "features", "row norm, at most", "entries >= 0", "labels"]
     print_columns("Parties", headings, [
         (
@@ -198,6 +345,16 @@ def _print_parties(split: Split, parties: list[Party]) -> None:
         )
         for party in parties
     ])  # fmt: skip
+
+
+def _print_engine(plan: Any, seconds: float) -> None:
+    """Say what computed a joint training, where it was one."""
+    if not isinstance(plan, (SecurePlan, SecureBallPlan)):
+        return
+    if plan.joint.engine == IN_PROCESS:
+        echo(f"Computed in this process, in {seconds:.1f} s: nothing is hidden from whoever runs it.")
+    else:
+        echo(f"Engine {plan.joint.engine}, {plan.joint.protocol}: a process a party, {seconds:.1f} s in all.")
 
 
 def _verdict(comparison: Comparison, label_holder: str, *, private: bool) -> str:

@@ -2,18 +2,16 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 from sottovoce.cli._options import JSON, argument
 from sottovoce.cli._output import print_columns, print_json, print_rows
 from sottovoce.cli.vertical._runs import progress_text
-from sottovoce.cli.vertical.party import budget_rows, cap_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.jobs import who_is_connected
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.notice import budget_of, site_history
+from sottovoce.vertical.flare.notice import budget_of, budget_rows, cap_rows, site_history
 from sottovoce.vertical.flare.runs import find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
 
@@ -23,7 +21,7 @@ def status(
     run: str | None = argument("RUN", "Of a coordinator: this run only.", default=None),
     as_json: bool = JSON,
 ) -> None:
-    """Show what a party was asked, what was charged and what is left; or a coordinator's runs."""
+    """Show what a party was asked, and what is left of its budget; or a coordinator's runs."""
     opened = Kit.open(kit)
     if opened.kind == "coordinator":
         _show_runs(opened, run, as_json=as_json)
@@ -42,9 +40,6 @@ def _print(facts: dict[str, Any]) -> None:
     if facts["runs"]:
         headings = ("run", "to", "first", "last", "rounds", "bytes in", "bytes out", "refused")
         print_columns("Runs", headings, map(_run, facts["runs"]))
-    if facts["charges"]:
-        charged = ("day", "coordinator", "session", "steps", "private", "what")
-        print_columns("Charges", charged, _charges(facts["charges"]), ends_in_words=True)
     if facts["refusals"]:
         refusals = ((_at(each["last"]), f"{each['times']:,}", each["reason"]) for each in facts["refusals"])
         print_columns("Refused", ("last", "times", "why"), refusals, ends_in_words=True)
@@ -54,6 +49,9 @@ def _rows(facts: dict[str, Any]) -> Iterator[tuple[str, str]]:
     if not facts["helper"]:
         yield from budget_rows(facts["budget"])
     yield from cap_rows(facts["caps"], facts["budget"], facts["coordinator"])
+    if facts["budget"] is not None:
+        book = f"--ledger {facts['budget']['ledger']} --dataset {facts['budget']['dataset']}"
+        yield "charges", f"sottovoce ledger history {book}"
     if not facts["helper"]:
         yield "models", f"parts of {len(facts['models']):,} are kept here"
     if not facts["runs"]:
@@ -65,23 +63,6 @@ def _run(run: dict[str, Any]) -> tuple[str, ...]:
         run["run"][:8], run["purpose"], _at(run["first"]), _at(run["last"]), f"{run['rounds']:,}",
         f"{run['bytes_in']:,}", f"{run['bytes_out']:,}", f"{run['refusals']:,}",
     )  # fmt: skip
-
-
-def _charges(charges: list[dict[str, Any]]) -> Iterator[tuple[str, ...]]:
-    """Yield one line for charges that follow each other and differ in their step alone."""
-
-    def same(charge: dict[str, Any]) -> tuple[Any, ...]:  # reserved or committed, it counts
-        names = ("day", "coordinator", "session", "seeded", "what")
-        return (*(charge[name] for name in names), charge["state"] == "cancelled")
-
-    for (day, coordinator, session, seeded, what, cancelled), found in groupby(charges, same):
-        steps = [charge["step"] for charge in found]
-        span = "" if steps[0] is None else f"{steps[0]}" if len(steps) == 1 else f"{steps[0]} to {steps[-1]}"
-        times = f"{len(steps)} times: " if len(steps) > 1 else ""
-        away = " (given back)" if cancelled else ""
-        yield (
-            day, coordinator or "", (session or "")[:8], span, "NO: seeded" if seeded else "yes", f"{times}{what}{away}"
-        )  # fmt: skip
 
 
 def _at(seconds: float) -> str:

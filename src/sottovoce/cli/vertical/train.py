@@ -11,7 +11,7 @@ import numpy as np
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._output import print_json
-from sottovoce.cli.vertical._runs import WAIT, coordinator_kit, do_run
+from sottovoce.cli.vertical._runs import WAIT, do_run
 from sottovoce.cli.vertical._shown import print_training
 from sottovoce.cli.vertical._training import MODELS, HowToTrain, estimator_parameters
 from sottovoce.exceptions import ParameterError
@@ -34,10 +34,6 @@ def train(
     model: cli.ModelKind | None = cli.option("--model", "What to train.", metavar="MODEL"),
     epsilon: float | None = MODELS.option("epsilon"),
     training: HowToTrain,
-    align: str = cli.option(
-        "--align", "auto: by private set intersection if the coordinator's site names an id; psi; or none: rows are "
-        "aligned already.", _PARTIES, default="auto",
-    ),
     resume: str | None = cli.option(
         "--resume", "Go on with a run that was cut off: its name. Nothing is charged twice.", _PARTIES
     ),
@@ -51,10 +47,10 @@ def train(
     The coordinator's own table, labels, schema and ledger are those of KIT/site.toml. What the run leaves is in
     KIT/runs/RUN; each party keeps its own part of the model.
     """
-    home = coordinator_kit(kit)
+    home = Kit.open(kit, "coordinator")
     site = Site.read(home)
     if resume is None:
-        spec = _new(site, model, epsilon, training, align, 120.0 if timeout is None else timeout)
+        spec = _new(site, model, epsilon, training, 120.0 if timeout is None else timeout)
     else:
         spec = _old(home, resume, timeout, {
             "--model": model, "--epsilon": epsilon, "--delta": training.delta, "--accept-delta": training.accept_delta,
@@ -79,7 +75,7 @@ def train(
 
 
 def _new(
-    site: Site, model: cli.ModelKind | None, epsilon: float | None, training: HowToTrain, align: str, timeout: float
+    site: Site, model: cli.ModelKind | None, epsilon: float | None, training: HowToTrain, timeout: float
 ) -> RunSpec:
     """Return a new run, whose parameters are known to be good."""
     why = "is missing: say what to train, or give --resume RUN."
@@ -89,7 +85,7 @@ def _new(
     )
     parameters = {"epsilon": spent, **estimator_parameters(kind, spent, training)}
     spec = RunSpec(
-        run=new_run_name(), model=str(kind), align=align, timeout=timeout,
+        run=new_run_name(), model=str(kind), timeout=timeout,
         parameters={name: value for name, value in parameters.items() if value is not None},
         with_helpers=training.may_be_joint and spent != math.inf,
     )  # fmt: skip

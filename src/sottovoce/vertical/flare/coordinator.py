@@ -4,19 +4,15 @@ It needs the extra ``[vertical]``. What the run does is in `sottovoce.vertical.f
 """
 
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 from nvflare.collab import collab
 from nvflare.collab.api.exceptions import CollabCallError, RunAborted
-from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey, ReturnCode
-from nvflare.fuel.f3.cellnet.utils import new_cell_message
 
 from sottovoce.vertical.flare.hardening.guard import begin_run
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.parties import Alive, Call, RunStopped
+from sottovoce.vertical.flare.parties import Call, RunStopped
 from sottovoce.vertical.flare.programs import execute
-
-_PROBE_SECONDS: Final = 3.0
 
 
 class CoordinatorSite:
@@ -32,10 +28,8 @@ class CoordinatorSite:
         kit = Kit.open(collab.workspace.get_root_dir())
         context = collab.context
         proxies = {proxy.name: proxy for proxy in collab.clients}
-        phase = execute(
-            kit, self._run, str(collab.fl_ctx.get_job_id()), carrier(proxies), alive=prober(proxies),
-            stopped=lambda: bool(context.is_aborted()),
-        )  # fmt: skip
+        job, call = str(collab.fl_ctx.get_job_id()), carrier(proxies)
+        phase = execute(kit, self._run, job, call, stopped=lambda: bool(context.is_aborted()))
         if phase == "failed":
             raise RuntimeError(f"run {self._run} failed; see its status")
 
@@ -54,21 +48,3 @@ def carrier(proxies: Mapping[str, Any]) -> Call:
             raise ConnectionError from None  # what it says came from the party: not shown
 
     return call
-
-
-def prober(proxies: Mapping[str, Any]) -> Alive:
-    """Return what tells whether the process of a client of a job can be reached: by an echo of its message layer."""
-
-    def alive(name: str) -> bool:
-        backend = proxies[name].backend
-        reply = backend.cell.core_cell.send_request(
-            channel="_net_manager", topic="echo", target=backend.target_fqcn, request=new_cell_message({}, b""),
-            timeout=_PROBE_SECONDS, optional=True,
-        )  # fmt: skip
-        # a process that is stopped or busy does not answer in time, and is not gone
-        return reply.get_header(MessageHeaderKey.RETURN_CODE) not in (
-            ReturnCode.TARGET_UNREACHABLE,
-            ReturnCode.COMM_ERROR,
-        )
-
-    return alive

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,8 +25,6 @@ class Federation:
     host: str  # where the parties reach the coordinator
     port: int
     parties: tuple[str, ...]  # the other sites, in the order of the file
-    # by site, the words for it in reports: its name where it has no others
-    organisations: Mapping[str, str] = field(default_factory=dict)
     # those of the parties that have no table: they compute with the others where nobody may see anything
     helpers: tuple[str, ...] = ()
 
@@ -50,9 +48,6 @@ class Federation:
         """The address on which the coordinator listens: its name may be that of a proxy."""
         return self.host if self.on_one_machine else "0.0.0.0"
 
-    def organisation(self, name: str) -> str:
-        return self.organisations.get(name, name)
-
     @classmethod
     def read(cls, path: str | Path) -> Federation:
         """Read a federation file; an error names the file, the entry and the remedy."""
@@ -69,11 +64,9 @@ def _federation(entries: Mapping[str, Any]) -> Federation:
         raise ParameterError("[[party]] is missing: one such section, with a name, for each other organisation.")
     if len(parties) > _MOST_PARTIES:
         raise ParameterError(f"[[party]]: {len(parties)} parties; at most {_MOST_PARTIES} can take part.")
-    home = Section("[coordinator]", entries["coordinator"], ("name", "host", "port", "organisation"))
-    others = [
-        Section(f"[[party]] {i}", party, ("name", "organisation", "helper")) for i, party in enumerate(parties, start=1)
-    ]
-    organisations, folded, helpers = {}, dict[str, str](), []
+    home = Section("[coordinator]", entries["coordinator"], ("name", "host", "port"))
+    others = [Section(f"[[party]] {i}", party, ("name", "helper")) for i, party in enumerate(parties, start=1)]
+    folded, helpers = dict[str, str](), []
     for section in (home, *others):
         name = _name(section)
         if name.lower() in folded:
@@ -82,11 +75,6 @@ def _federation(entries: Mapping[str, Any]) -> Federation:
                 "name of its own, whatever the case of its letters: folders have these names."
             )
         folded[name.lower()] = name
-        organisations[name] = section.take(
-            "organisation",
-            lambda value: isinstance(value, str) and value.isprintable() and 1 <= len(value) <= 100,
-            "printable text of 1 to 100 characters", name,
-        )  # fmt: skip
         truth = "true (a party without a table) or false"
         if section.take("helper", lambda value: isinstance(value, bool), truth, False):
             helpers.append(name)
@@ -99,8 +87,7 @@ def _federation(entries: Mapping[str, Any]) -> Federation:
     wanted = "a whole number from 1 to 65535, such as 8002"
     port = home.take("port", lambda value: type(value) is int and 1 <= value <= 65535, wanted)
     return Federation(
-        name=_name(top), coordinator=names[0], host=host, port=port, parties=names[1:], organisations=organisations,
-        helpers=tuple(helpers),
+        name=_name(top), coordinator=names[0], host=host, port=port, parties=names[1:], helpers=tuple(helpers),
     )  # fmt: skip
 
 

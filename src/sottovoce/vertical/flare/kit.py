@@ -32,8 +32,11 @@ class Kit:
     federation: Federation
 
     @classmethod
-    def open(cls, folder: str | Path) -> Kit:
-        """Return the kit of a folder that ``sottovoce vertical provision`` made; any other is a `ParameterError`."""
+    def open(cls, folder: str | Path, wanted: str | None = None) -> Kit:
+        """Return the kit of a folder that ``sottovoce vertical provision`` made; any other is a `ParameterError`.
+
+        So is one of another kind than is ``wanted``.
+        """
         from cryptography.x509 import load_pem_x509_certificate
 
         path = Path(folder).resolve()
@@ -47,6 +50,11 @@ class Kit:
         if name not in federation.names:
             raise ParameterError(f"{path / 'federation.toml'}: no site has the name of this kit, {name!r}.")
         kind = "coordinator" if name == federation.coordinator else "party"
+        if wanted not in (None, kind):
+            raise ParameterError(
+                f"{path}: the kit of {name}, which is a {kind}. Give that of a {wanted}; this one is started by: "
+                f"sottovoce vertical {kind} {shlex.quote(str(path))}"
+            )
         return cls(folder=path, kind=kind, name=name, federation=federation)
 
     @property
@@ -98,13 +106,6 @@ class Kit:
 
         paths = [self.authority, *(path for path, _, _ in self.certificates)]
         return min(load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc for path in paths)
-
-    def refuse_kind(self, wanted: str) -> None:
-        if self.kind != wanted:
-            raise ParameterError(
-                f"{self.folder}: the kit of {self.name}, which is a {self.kind}. Give that of a {wanted}; this one is "
-                f"started by: sottovoce vertical {self.kind} {shlex.quote(str(self.folder))}"
-            )
 
     def check(self) -> None:
         """Refuse a kit with files that are not its own, or with certificates that are not, or are not valid now.

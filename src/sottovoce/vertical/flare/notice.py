@@ -1,12 +1,13 @@
 """What a site will do and what it will not, and what it was asked so far: for the eyes of its owner."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.ledger import ChargeRecord, Ledger
+from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter, Release
+from sottovoce.tables import Encoder
 from sottovoce.vertical.engines.site import ComputeSite, available_engines
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site
@@ -23,51 +24,101 @@ NEVER: Final = (
 """What no coordinator gets a site to do, whatever it sends."""
 
 
-def site_facts(site: Site) -> dict[str, Any]:
-    """Return everything that the owner should know before the site is connected, in plain numbers and texts.
+Rows = Iterator[tuple[str, str]]
+"""What, and what is said of it."""
+
+
+def notice(site: Site) -> Rows:
+    """Yield everything that the owner should know before the site is connected.
 
     The tables are read; a table, schema or ledger that cannot be used is an error.
     """
-    kit = site.kit
+    kit, facts = site.kit, site.kit.federation
     train = site.allowed("train")
     score = site.allowed("score") if site.scoring_table is not None else frozenset()
-    return {
-        **_who(site),
-        "host": kit.federation.host,
-        "port": kit.federation.port,
-        "table": None if site.table is None else site.table_facts("train"),
-        "scoring": None if site.scoring_table is None else site.table_facts("score"),
-        "told": None if site.is_helper else _told(site),
-        "computing": None if site.computing is None else _computing(site.computing),
-        "answers": _answers(train),
-        "answers_in_scoring": _answers(score),
-        "refuses": _answers(set(ANSWERS) - train - score),
-        "budget": budget_of(site),
-        "caps": _asked(site)["caps"],
-        "seeded": site.random_state is not None,
-        "never": list(NEVER),
-        "files": {
-            "log": str(Path(kit.state) / "log.txt"),
-            "register": str(_register_of(site)),
-            "models": str(site.models_folder),
-        },
-    }
+    yield "coordinator", f"{facts.coordinator} at {facts.host}, port {facts.port}; this site connects to it"
+    yield "connection", f"certificates on both sides, until {kit.expires:%Y-%m-%d}"
+    if site.is_helper:
+        yield "people", "none: a helper has no table, and sees random numbers only"
+    else:
+        yield "people", site.table_in_words("train")
+    if site.scoring_table is not None:
+        yield "people to be scored", site.table_in_words("score")
+    if not site.is_helper:
+        yield "always told", _told(site.encoder)
+    yield from _computing(site.computing)
+    yield from ((f"will ({name})", ANSWERS[name].about) for name in sorted(train))
+    yield from ((f"will, scoring ({name})", ANSWERS[name].about) for name in sorted(score))
+    if not train and not score:
+        yield "will", "answer nothing beyond that"
+    yield from ((f"will not ({name})", ANSWERS[name].about) for name in sorted(set(ANSWERS) - train - score))
+    yield from (("never", never) for never in NEVER)
+    budget = budget_of(site)
+    if not site.is_helper:
+        yield from budget_rows(budget)
+    yield from cap_rows(_asked(site)["caps"], budget, facts.coordinator)
+    seeded = site.random_state is not None
+    yield "trial", "the noise can be repeated: NOT PRIVATE" if seeded else "no: the noise is secret"
+    yield "log", str(Path(kit.state) / "log.txt")
+    yield "register", str(_register_of(site))
+    yield "models", str(site.models_folder)
+
+
+def _told(encoder: Encoder) -> str:
+    return (
+        f"the number of rows, and what the schema makes public: {encoder.n_features} features, norm of a row at most "
+        f"{encoder.data_norm:.6g}, entries within 1" + (", none negative" if encoder.nonnegative else "")
+    )
+
+
+def _computing(computing: ComputeSite | None) -> Rows:
+    if computing is None:
+        yield "joint computations", "none: no [secure] in site.toml"
+        return
+    first, last = computing.ports
+    yield (
+        "joint computations",
+        f"with {', '.join(sorted(computing.partners or ()))}; they connect to {computing.host}, a port of {first} to "
+        f"{last}, by certificates on both sides, while a run goes on; each may take {computing.timeout:g} s for "
+        "anything",
+    )
+    found = available_engines()
+    yield (
+        "engines",
+        ", ".join(
+            f"{name} {found[name]}" if name in found
+            else f"{name}: NOT INSTALLED here, pip install 'sottovoce[secure]'"
+            for name in computing.engines
+        ),
+    )  # fmt: skip
+    if computing.fingerprints:
+        yield "known by fingerprint", ", ".join(sorted(computing.fingerprints))
+
+
+def budget_rows(budget: Mapping[str, Any] | None) -> Rows:
+    if budget is None:
+        yield "budget", "NONE: what is allowed is answered however often, with or without noise"
+        return
+    yield (
+        "budget",
+        f"epsilon {budget['epsilon']:g} at delta {budget['delta']:g} for one person's row here, over all runs; "
+        f"{budget['spent']:.6g} are spent, {budget['left']:.6g} are left ({budget['dataset']} in {budget['ledger']})",
+    )
+
+
+def cap_rows(caps: Mapping[str, Any], budget: Mapping[str, Any] | None, coordinator: str) -> Rows:
+    if budget is not None:
+        most = "no cap beside the budget" if budget["cap"] is None else f"at most {budget['cap']:g}"
+        yield "cap, epsilon", f"{most}; {coordinator} has used {budget['spent_by_coordinator']:.6g}"
+    for what in ("rounds", "bytes"):
+        most = "no cap" if caps[what] is None else f"at most {caps[what]:,}"
+        yield f"cap, {what}", f"{most}; {coordinator} has used {caps[f'used_{what}']:,}"
+    if caps["people"] is not None:
+        yield "cap, people", f"an alignment to fewer than {caps['people']:,} people is refused"
 
 
 def site_history(site: Site) -> dict[str, Any]:
-    """Return what a site was asked, what that cost, and what is left; no table is read."""
-    budget = site.budget
-    charges = [] if budget is None else Ledger(budget.ledger).history(budget.dataset)
-    return {
-        **_who(site),
-        **_asked(site),
-        "budget": budget_of(site),
-        "charges": [_charge(one) for one in charges if "announced" not in one.plan],  # else it notes an answer
-        "models": sorted(site.parts()),
-    }
-
-
-def _who(site: Site) -> dict[str, Any]:
+    """Return what a site was asked, and what is left; no table is read."""
     kit = site.kit
     return {
         "site": kit.name,
@@ -75,6 +126,9 @@ def _who(site: Site) -> dict[str, Any]:
         "federation": kit.federation.name,
         "coordinator": kit.federation.coordinator,
         "helper": site.is_helper,
+        **_asked(site),
+        "budget": budget_of(site),
+        "models": sorted(site.parts()),
     }
 
 
@@ -91,32 +145,6 @@ def _asked(site: Site) -> dict[str, Any]:
             rounds, n_bytes = register.used(site.kit.federation.coordinator)
     caps = {**vars(site.caps), "used_rounds": rounds, "used_bytes": n_bytes}
     return {"runs": runs, "refusals": refusals, "caps": caps}
-
-
-def _told(site: Site) -> dict[str, Any]:
-    encoder = site.encoder
-    return {
-        "features": encoder.n_features,
-        "data_norm": encoder.data_norm,
-        "data_bound": 1.0,
-        "nonnegative": encoder.nonnegative,
-    }
-
-
-def _computing(computing: ComputeSite) -> dict[str, Any]:
-    found = available_engines()
-    return {
-        "partners": sorted(computing.partners or ()),
-        "host": computing.host,
-        "ports": list(computing.ports),
-        "engines": {name: found.get(name) for name in computing.engines},
-        "fingerprints": sorted(computing.fingerprints or ()),
-        "timeout": computing.timeout,
-    }
-
-
-def _answers(names: Any) -> dict[str, str]:
-    return {name: ANSWERS[name].about for name in sorted(names)}
 
 
 def budget_of(site: Site) -> dict[str, Any] | None:
@@ -143,17 +171,4 @@ def budget_of(site: Site) -> dict[str, Any] | None:
         "left": max(known.epsilon - spent, 0.0),
         "spent_by_coordinator": rule.spent(own) if own else 0.0,
         "cap": cap,
-    }
-
-
-def _charge(charge: ChargeRecord) -> dict[str, Any]:
-    plan: Mapping[str, Any] = charge.plan
-    return {
-        "day": charge.at[:10],
-        "coordinator": plan.get("coordinator"),
-        "session": plan.get("session"),
-        "step": plan.get("step"),
-        "what": charge.event.describe(),
-        "state": charge.state,
-        "seeded": charge.seeded,
     }

@@ -23,12 +23,7 @@ Call = Callable[[str, bytes, float], object]
 """``call(party, request, seconds)`` carries one request and returns what came back. It raises `TimeoutError` where
 nothing came in that time, `RunStopped` where the run was stopped, anything else where the line failed."""
 
-Alive = Callable[[str], bool]
-"""``alive(party)`` tells whether the party's process can still be reached; called where an answer is late."""
-
 MOST_ANSWER_BYTES: Final = 2**31
-_LATE: Final = 3.0  # seconds after which it is looked whether a party is still there, again and again
-_MISSES: Final = 2  # times in a row that it must not be
 _LOOK: Final = 0.2  # seconds between two looks at whether the run was stopped
 _GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
 _FAREWELL: Final = 5.0  # seconds that a party has at most to say goodbye: one that has not answered before will not now
@@ -49,7 +44,6 @@ class FlareParties(Parties):
     ``call``: see `Call`; called from several threads.
     ``timeout``, > 0: seconds that a party has for one answer, the way there and back included.
     ``checkpoint``: where requests and answers are kept, so that the run can be resumed.
-    ``alive``: see `Alive`; a party that is gone is then an error long before its time is over.
     ``stopped``: tells whether the run was aborted.
     ``progress``: is told of every request and answer.
     """
@@ -62,14 +56,12 @@ class FlareParties(Parties):
         *,
         timeout: float = 120.0,
         checkpoint: Checkpoint | None = None,
-        alive: Alive | None = None,
         stopped: Callable[[], bool] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.timeout = number("timeout", timeout, above=0.0)
         self.checkpoint = checkpoint  # before the first session gets its name
         self._home, self._call = home, call
-        self._alive = alive or (lambda name: True)
         self._stopped = stopped or (lambda: False)
         self._progress = progress or Progress(None, [home.name, *others])
         # two for each party: one that hangs in a call leaves room for the farewell
@@ -104,26 +96,16 @@ class FlareParties(Parties):
         until = monotonic() + (min(self.timeout, _FAREWELL) if farewell else self.timeout)
         futures = {name: self._pool.submit(self._ask_one, name, raw, until) for name, raw in requests.items()}
         pending: set[Future[bytes]] = set(futures.values())
-        look_again, misses = monotonic() + _LATE, dict.fromkeys(futures, 0)
         while pending:
             done, pending = wait(pending, _LOOK, return_when=FIRST_EXCEPTION)
             if self._stopped() or any(isinstance(future.exception(), RunStopped) for future in done):
-                raise self._stop(requests, [name for name, one in futures.items() if not one.done() or one.exception()])
+                raise RunStopped("the run was stopped: by hand, or because a process of a site has ended.")
             for future in futures.values():
                 if future in done:
                     future.result()
             late = [name for name, future in futures.items() if future in pending]
             if late and monotonic() > until + _GRACE:
                 raise self._silent(late[0], requests[late[0]])
-            if late and monotonic() > look_again:
-                for name in late:
-                    misses[name] = 0 if self._alive(name) else misses[name] + 1
-                    if misses[name] >= _MISSES and not futures[name].done():
-                        raise PartyError(
-                            f"party {name!r} is gone since it was asked {_asked(requests[name])}: its process has "
-                            f"ended or its line is cut. See to it there, {_RESUME}"
-                        )
-                look_again = monotonic() + _LATE
         return {name: future.result() for name, future in futures.items()}
 
     def _ask_one(self, name: str, raw: bytes, until: float) -> bytes:
@@ -173,16 +155,7 @@ class FlareParties(Parties):
 
     def _check_running(self) -> None:
         if self._stopped():
-            raise self._stop()
-
-    @staticmethod
-    def _stop(requests: Mapping[str, bytes] | None = None, silent: Sequence[str] = ()) -> RunStopped:
-        if not requests or not silent:
-            return RunStopped("the run was stopped before its end.")
-        return RunStopped(
-            f"the run was stopped when {' and '.join(map(repr, silent))} had not answered "
-            f"{_asked(requests[silent[0]])}: by hand, or because a process there has ended."
-        )
+            raise RunStopped("the run was stopped before its end.")
 
 
 def _asked(raw: bytes) -> str:

@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
+from sottovoce._kept import PrivateFolder
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.hardening.closed import require_engine
 from sottovoce.vertical.flare.hardening.guard import MAIN, TWICE
@@ -24,6 +25,7 @@ _FIRST_TRY_SECONDS: Final = 6.0  # FLARE's client needs about 4 to be up
 _TRY_SECONDS: Final = 5.0
 _CONNECT_SECONDS: Final = 5.0
 _REFUSAL_SECONDS: Final = 1.0
+_SIGN_SECONDS: Final = 2  # between two signs of life: two processes of one kit take the connection from each other
 _LOG_BYTES: Final = 20_000_000
 _KEPT_VARIABLES: Final = (
     "PATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
@@ -42,7 +44,7 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     Returns 0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone
     on.
     """
-    with _alone(kit):
+    with closing(PrivateFolder(kit.state, "the site")):
         check_site(kit)
         return _run(kit, say)
 
@@ -182,7 +184,7 @@ def _why_refused(kit: Kit, plain: socket.socket, place: str) -> str:
 
 def _command(kit: Kit) -> list[str]:
     module, startup = MAIN[kit.kind]
-    name = [] if kit.kind == "coordinator" else [f"uid={kit.name}"]
+    name = [] if kit.kind == "coordinator" else [f"uid={kit.name}", f"heart_beat_interval={_SIGN_SECONDS}"]
     return [
         sys.executable, "-u", "-m", "sottovoce.vertical.flare.hardening.guard", module, "-m", str(kit.folder),
         "-s", startup, "--set", "secure_train=true", *name, f"org={org_of(kit.name)}", "config_folder=config",
@@ -247,18 +249,3 @@ def _end(child: subprocess.Popen[bytes]) -> None:
         with suppress(psutil.Error):
             process.kill()
     child.wait()
-
-
-@contextmanager
-def _alone(kit: Kit) -> Iterator[None]:
-    import fcntl
-
-    kit.state.mkdir(mode=0o700, exist_ok=True)
-    lock = kit.state / "site.lock"
-    lock.touch(mode=0o600)
-    with lock.open("r+") as file:
-        try:
-            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
-            raise ParameterError(f"{kit.folder}: this site is running already. Stop it first.") from None
-        yield

@@ -33,7 +33,7 @@ from sottovoce.vertical.estimators.prediction import Comparison
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
 from sottovoce.vertical.flare.hardening.envelope import signed
 from sottovoce.vertical.flare.kit import clear_leftovers
-from sottovoce.vertical.flare.parties import Alive, Call, FlareParties, RunStopped
+from sottovoce.vertical.flare.parties import Call, FlareParties, RunStopped
 from sottovoce.vertical.flare.progress import Progress, read_progress
 from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec
 from sottovoce.vertical.flare.site import Site
@@ -53,15 +53,13 @@ PartiesOf = Callable[..., Parties]
 ``helpers=True`` those without a table too."""
 
 
-def execute(
-    kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], bool], alive: Alive | None = None
-) -> str:
+def execute(kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], bool]) -> str:
     """Do a run with the parties of the kit's federation and return its last phase; it never raises.
 
     ``kit``: the coordinator's.
     ``run`` and ``job``: a folder among the kit's runs, and what the engine calls this execution of it.
     ``call``: carries bytes to the other parties, which take none but those that are signed here.
-    ``stopped`` and ``alive``: tell whether the run was aborted, and whether a party can be reached.
+    ``stopped``: tells whether the run was aborted.
     """
     folder = Path(kit.runs) / run
     if (read_progress(folder) or {}).get("phase") == "done":  # a second job of it, which waited behind the first
@@ -73,7 +71,7 @@ def execute(
 
     def parties_of(home: Party, *, helpers: bool = False, **more: Any) -> Parties:
         others = kit.federation.parties if helpers else kit.federation.with_tables
-        made.append(FlareParties(home, others, carry, stopped=stopped, alive=alive, **more))
+        made.append(FlareParties(home, others, carry, stopped=stopped, **more))
         return made[-1]
 
     try:
@@ -211,14 +209,14 @@ def open_home(site: Site, purpose: str, **more: Any) -> Party:
 
 
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
-    """Take the people in common; a run that goes on takes those of before, one without an alignment all rows."""
+    """Take the people in common; a run that goes on takes those of before, one of tables without identifiers all."""
     from sottovoce.vertical.alignment.sites import align_over, all_rows_over
     from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
     from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
 
     progress.phase("aligning")
     parties = parties_of(home, timeout=max(spec.timeout, _ALIGNING_SECONDS), progress=progress)
-    if spec.align == "none" or (spec.align == "auto" and home.ids is None):
+    if home.ids is None:
         all_rows_over(parties)
         return
     kept = folder / CHECKPOINT / _PEOPLE

@@ -42,8 +42,7 @@ def provision(federation: str | Path, out: str | Path, only: str | None = None) 
                 f"{target}: exists, and keys are never overwritten. Choose another folder, or move this one away."
             )
     authority = _new_authority(facts) if only is None else _read_authority(place / _AUTHORITY, facts)
-    place.mkdir(mode=0o700, parents=True, exist_ok=True)
-    with _private_files(), _workshop(place) as workshop:
+    with _workshop(place) as workshop:
         if only is None:
             authority.write(workshop / _AUTHORITY)
         for name in names:
@@ -54,23 +53,16 @@ def provision(federation: str | Path, out: str | Path, only: str | None = None) 
 
 
 @contextmanager
-def _private_files() -> Iterator[None]:
-    """Let new files be readable by their owner alone."""
-    before = os.umask(0o077)
-    try:
-        yield
-    finally:
-        os.umask(before)
-
-
-@contextmanager
 def _workshop(out: Path) -> Iterator[Path]:
-    """Yield a folder beside the kits, so that they move into place whole, or not at all."""
+    """Yield a folder beside the kits, so that they move into place whole, or not at all; only its owner can read it."""
+    before = os.umask(0o077)
+    out.mkdir(parents=True, exist_ok=True)
     folder = Path(tempfile.mkdtemp(dir=out, prefix=".provision-"))
     try:
         yield folder
     finally:
         shutil.rmtree(folder)
+        os.umask(before)
 
 
 def _make_kit(folder: Path, facts: Federation, name: str, federation: Path, authority: "_Authority") -> None:

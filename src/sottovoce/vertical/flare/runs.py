@@ -24,7 +24,6 @@ from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.progress import JOINED, STATUS, read_progress
 
 CHECKPOINT: Final = "checkpoint"
-ALIGNMENTS: Final = ("auto", "psi", "none")
 _NAME: Final = re.compile(r"[0-9a-f]{12}")
 _FILE: Final = "run.json"
 
@@ -41,7 +40,6 @@ class RunSpec:
     purpose: str = "train"  # {"train", "score"}
     model: str = "logistic"  # a name of `ESTIMATORS`; of the model that scores, too
     parameters: Mapping[str, Any] = field(default_factory=dict)
-    align: str = "auto"  # {"auto", "psi", "none"}: "auto" aligns where the coordinator's table has identifiers
     timeout: float = 120.0  # seconds that a party has for one answer
     # of a scoring run: the run that trained the model, and whether predictions are compared with the
     # coordinator's labels
@@ -55,7 +53,6 @@ class RunSpec:
             raise ParameterError(f"run must be 12 hexadecimal digits; got {self.run!r}.")
         choice("purpose", self.purpose, PURPOSES)
         choice("model", self.model, ESTIMATORS)
-        choice("align", self.align, ALIGNMENTS)
         number("timeout", self.timeout, above=0.0)
 
     def sites(self, federation: Any) -> tuple[str, ...]:

@@ -29,6 +29,7 @@ from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment.identifiers import usable_identifiers
 
 MOST_MODELS: Final = 32  # that the requests of one run may leave at a site; a training leaves one, or two
+_NAMED: Final = 8  # columns that are not used
 _HELP: Final = frozenset({"secure"}) & frozenset(ANSWERS)  # all that a helper does
 _NAME: Final = re.compile(r"[A-Za-z0-9_-]{1,64}")
 
@@ -171,26 +172,20 @@ class Site:
             cap=self.caps.epsilon,
         )  # fmt: skip
 
-    def table_facts(self, purpose: str = "train") -> dict[str, Any]:
-        """Read the table and count, for the eyes of its owner.
-
-        "usable" are the rows that an alignment can take, "remarks" say why it cannot take the others, and "unused" are
-        columns that the schema does not describe.
-        """
+    def table_in_words(self, purpose: str = "train") -> str:
+        """Read the table and count, for the eyes of its owner: what is not used, and why an alignment lacks rows."""
         path, id_column = self._source(purpose)
-        X, ids, y, names = self._read(purpose, labels=False)
-        found = None if ids is None else usable_identifiers("id", ids)
+        X, ids, _, names = self._read(purpose, labels=False)
         known = {*self.encoder.schema.column_names, id_column}
-        return {
-            "file": str(path),
-            "id": id_column,
-            "rows": X.shape[0],
-            "columns": len(names),
-            "usable": X.shape[0] if found is None else len(found.rows),
-            "remarks": [] if found is None else found.remarks(),
-            "unused": [name for name in names if name not in known],
-            "labels": y is not None,
-        }
+        unused = [name for name in names if name not in known]
+        rows = f"{X.shape[0]:,} rows, {len(names)} columns of {path}"
+        if unused:
+            more = ", ..." if len(unused) > _NAMED else ""
+            rows += f"; not in the schema, not used: {', '.join(unused[:_NAMED])}{more}"
+        if ids is None:
+            return f"{rows}; no identifiers: row i must be the same person at every site"
+        found = usable_identifiers("id", ids)
+        return " ".join([f"{rows}; {len(found.rows):,} can be aligned by {id_column!r}.", *found.remarks()])
 
     def _read(self, purpose: str, labels: bool) -> tuple[Any, Any, Any, tuple[str, ...]]:
         path, id_column = self._source(purpose)

@@ -28,7 +28,7 @@ _KEYS: Final[dict[str, tuple[str, ...]]] = {
     "secure": ("partners", "host", "ports", "engines", "fingerprints", "timeout"),
     "trial": ("random_state",),
 }
-_OF_HELPER: Final = ("secure", "caps", "trial")
+_OF_HELPER: Final = {"caps": ("rounds", "bytes"), **{name: _KEYS[name] for name in ("secure", "trial")}}
 _DIGEST: Final = re.compile(r"[0-9a-f]{64}")
 _LONGEST: Final = 86_400.0
 _LAST_PORT: Final = 65_535
@@ -59,13 +59,16 @@ class BudgetEntry:
 def read_site_file(kit: Kit) -> dict[str, Any]:
     """Return the fields of the `Site` that a kit's file describes; an error names file, entry and remedy."""
     with entries_of(Path(kit.site_file)) as entries:
+        helps = kit.name in kit.federation.helpers
+        known = _OF_HELPER if helps else _KEYS
         for name in entries:
-            if name not in _KEYS:
+            if name not in known:
+                whose = f" for {kit.name}, a helper, which has no table" if helps else ""
                 raise ParameterError(
-                    f"unknown section [{name}].{nearest(name, _KEYS)} There are "
-                    f"{', '.join(f'[{known}]' for known in _KEYS)}."
+                    f"unknown section [{name}]{whose}.{nearest(name, known)} There are "
+                    f"{', '.join(f'[{each}]' for each in known)}."
                 )
-        sections = {name: Section(f"[{name}]", entries.get(name, {}), keys) for name, keys in _KEYS.items()}
+        sections = {name: Section(f"[{name}]", entries.get(name, {}), keys) for name, keys in known.items()}
         caps = sections["caps"]
         fields = {
             "caps": Caps(
@@ -75,8 +78,11 @@ def read_site_file(kit: Kit) -> dict[str, Any]:
             "random_state": sections["trial"].whole("random_state", None, least=0),
             "computing": _computing(kit, sections["secure"]) if "secure" in entries else None,
         }
-        if kit.name in kit.federation.helpers:
-            _check_helper(kit, entries, **fields)
+        if helps:
+            if fields["computing"] is None:
+                raise ParameterError(
+                    "the section [secure] is missing: a helper computes with others, and does nothing else."
+                )
             return fields
         if "data" not in entries:
             raise ParameterError('the section [data] is missing: table = "FILE" and schema = "FILE".')
@@ -105,19 +111,6 @@ def _with_table(folder: Path, sections: Mapping[str, Section], entries: Mapping[
             address = f"sqlite:///{folder / place}"  # relative to this file, wherever the site is started from
         fields["budget"] = BudgetEntry(address, budget.text("dataset"))
     return fields
-
-
-def _check_helper(kit: Kit, entries: Mapping[str, Any], caps: Caps, computing: ComputeSite | None, **_: Any) -> None:
-    for section in entries:
-        if section not in _OF_HELPER:
-            raise ParameterError(
-                f"[{section}] is for a site with a table, and {kit.name} is a helper in the federation's file. Leave "
-                "the section out."
-            )
-    if computing is None:
-        raise ParameterError("the section [secure] is missing: a helper computes with others, and does nothing else.")
-    if caps.epsilon is not None or caps.people is not None:
-        raise ParameterError("[caps] of a helper has rounds and bytes only: it has no budget and no people.")
 
 
 def _check_together(

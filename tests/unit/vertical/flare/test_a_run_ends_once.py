@@ -142,7 +142,7 @@ class Machine:
         self.command = ExitStack()
         self.following = False
         self.results = {}
-        self.spec = RunSpec(run=new_run_name(), parameters=PARAMETERS, align="none")
+        self.spec = RunSpec(run=new_run_name(), parameters=PARAMETERS)
         self.folder = self.sites.home.runs / self.spec.run
         self._submit(again=False)
 

@@ -4,7 +4,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.site import ENGINES
-from sottovoce.vertical.flare.notice import site_facts, site_history
+from sottovoce.vertical.flare.notice import site_history
 from sottovoce.vertical.flare.provisioning import kit_text
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.flare.site_file import Caps
@@ -87,8 +87,6 @@ def test_a_helper_reads_no_table_and_answers_joint_computations_alone(tmp_path):
     assert (site.table, site.schema_file, site.caps) == (None, None, Caps(rounds=100))
     assert site.is_helper and site.allowed("score") == frozenset()
     assert site.allowed("train") <= {"secure"}
-    facts = site_facts(site)
-    assert (facts["helper"], facts["table"], facts["told"]) == (True, None, None)
     assert site_history(site)["helper"] is True
     helper = site.open_party()
     assert helper.name == "notary" and helper.computing is site.computing
@@ -98,9 +96,9 @@ def test_a_helper_reads_no_table_and_answers_joint_computations_alone(tmp_path):
     ("text", "said"),
     [
         ("", r"section \[secure\] is missing"),
-        (DATA + SECURE, r"\[data\] is for a site with a table, and notary is a helper"),
-        (SECURE + '[budget]\nledger = "x"\ndataset = "y"\n', r"\[budget\] is for a site with a table"),
-        (SECURE + "[caps]\nepsilon = 1.0\n", r"\[caps\] of a helper has rounds and bytes only"),
+        (DATA + SECURE, r"unknown section \[data\] for notary, a helper, which has no table"),
+        (SECURE + '[budget]\nledger = "x"\ndataset = "y"\n', r"unknown section \[budget\] for notary, a helper"),
+        (SECURE + "[caps]\nepsilon = 1.0\n", r"\[caps\] has the unknown key 'epsilon'. There are rounds, bytes"),
     ],
 )
 def test_what_is_not_for_a_helper_is_refused(tmp_path, text, said):

@@ -13,7 +13,6 @@ host = "localhost"
 port = 8002
 [[party]]
 name = "north"
-organisation = "North Hospital"
 [[party]]
 name = "bank"
 """
@@ -32,7 +31,6 @@ def test_a_federation(tmp_path):
     )  # fmt: skip
     assert read_back.parties == ("north", "bank")
     assert read_back.names == ("insurer", "north", "bank")
-    assert [read_back.organisation(name) for name in read_back.names] == ["insurer", "North Hospital", "bank"]
     assert read_back.on_one_machine
 
 
@@ -65,10 +63,9 @@ def test_hosts(tmp_path, host):
         ('name = "bank"', 'name = "insurer"', "[[party]] 2 name = 'insurer'", "name of its own"),
         ('name = "bank"', 'name = "' + "b" * 41 + '"', "[[party]] 2 name", "at most 40"),
         ('name = "bank"', 'name = "-b"', "[[party]] 2 name", "first a letter"),
-        ('name = "bank"', 'name = "bank"\nport = 3', "'port'", "name, organisation"),
+        ('name = "bank"', 'name = "bank"\nport = 3', "'port'", "name, helper"),
         ('name = "bank"', 'name = "bank"\nhelper = "yes"', "[[party]] 2 helper must be true", "got 'yes'"),
         ('name = "bank"', 'name = "bank"\n[[party]]', "[[party]] 3 name must be a name", "it is missing"),
-        ('"North Hospital"', '"North\\nHospital"', "organisation", "printable"),
         ('host = "localhost"', 'host = "https://insurer.example"', "host", "without https://"),
         ('host = "localhost"', 'host = "insurer.example:8002"', "host", "and port"),
         ('host = "localhost"', 'host = "' + "h" * 65 + '"', "host", "at most 64"),

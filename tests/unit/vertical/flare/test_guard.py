@@ -310,40 +310,6 @@ def test_a_party_that_is_told_so_logs_it(tmp_path):
     assert "its kit is in use twice. Stop all processes but one" in after
 
 
-def test_a_party_gives_a_sign_of_life_at_each_new_connection(tmp_path):
-    """FLARE's are ten seconds apart, and two processes of one name take the connection from each other more often."""
-    told = run(
-        """
-        import queue, threading
-        from types import SimpleNamespace
-        from nvflare.apis.fl_context import FLContext
-        from nvflare.fuel.f3.cellnet.core_cell import CoreCell
-        from nvflare.fuel.f3.endpoint import Endpoint, EndpointState
-        from nvflare.private.fed.client import communicator
-        from sottovoce.vertical.flare.hardening.guard import tell_second_process
-
-        CoreCell.state_change = lambda self, endpoint: None
-        tell_second_process()
-        signs = queue.Queue()
-        site = communicator.Communicator({"client_name": "north"})
-        site.cell = SimpleNamespace(send_request=lambda **asked: signs.put(asked["topic"]) or 1 / 0)
-        engine = SimpleNamespace(new_context=FLContext, fire_event=lambda *_: None, get_all_job_ids=list)
-        communicator.time = SimpleNamespace(sleep=lambda seconds: threading.Event().wait(60 if seconds == 5 else 0))
-        words = ({}, "trial", "token", "ssid", "north", engine, 10)
-        threading.Thread(target=site.send_heartbeat, args=words, daemon=True).start()
-        print(signs.get(timeout=60))  # FLARE's own; it failed, and the next one would come much later
-        communicator.time.sleep = lambda seconds: None
-        for _ in range(3):
-            for name, state in ("server", "IDLE"), ("north.run", "READY"), ("server", "READY"):
-                CoreCell.state_change(None, SimpleNamespace(name=name, state=getattr(EndpointState, state)))
-            print(signs.get(timeout=60))
-        assert signs.empty()
-        """,
-        tmp_path,
-    )
-    assert told.split() == ["heart_beat"] * 4
-
-
 def test_flare_looks_often_at_what_happens_once(tmp_path, monkeypatch):
     """What waits for a coordinator, which may be away for days, a few times only; other clocks are the same."""
     slept, clock = [], waits._clock(0.1, 2)

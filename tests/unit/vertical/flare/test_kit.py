@@ -13,7 +13,7 @@ import pytest
 from typer.testing import CliRunner
 
 from sottovoce.cli import app
-from sottovoce.exceptions import ParameterError, SottovoceWarning
+from sottovoce.exceptions import ParameterError, SottovoceWarning, StorageError
 from sottovoce.vertical.flare import kit as kit_module
 from sottovoce.vertical.flare import processes
 from sottovoce.vertical.flare.hardening.closed import ALLOWED_CLASSES
@@ -217,7 +217,7 @@ def test_a_port_that_is_taken(coordinator):
 
 def test_a_site_runs_once(party, monkeypatch):
     monkeypatch.setattr(processes, "_run", lambda kit, say: run_site(kit))
-    with pytest.raises(ParameterError, match="running already"):
+    with pytest.raises(StorageError, match=r"the site .* is held by another process"):
         run_site(party)
 
 

@@ -218,12 +218,12 @@ def test_the_owner_is_told_by_count_which_rows_no_alignment_takes(tmp_path):
     table = people(10)
     table.loc[[1, 2], "person"] = "p000"
     table.loc[5, "person"] = ""
-    facts = read(tmp_path, table=table).table_facts()
-    assert (facts["rows"], facts["columns"], facts["usable"]) == (10, 3, 6)
-    assert len(facts["remarks"]) == 2
-    assert "p00" not in " ".join(facts["remarks"])
+    said = read(tmp_path, table=table).table_in_words()
+    assert "10 rows, 3 columns of" in said and "; 6 can be aligned by 'person'. " in said
+    assert "share" in said and "no identifier" in said
+    assert "p00" not in said
     without = read(tmp_path, DATA.replace('id = "person"\n', ""), table=table)
-    assert without.table_facts()["usable"] == 10
+    assert "10 rows, 3 columns of" in without.table_in_words() and "no identifiers: row i" in without.table_in_words()
 
 
 def test_caps(tmp_path):

@@ -4,15 +4,14 @@ It knows nothing of FLARE; `sottovoce.vertical.flare.party` hands it what arrive
 purpose: tables, budget, ledger, caps and answers are read from the kit of the site.
 """
 
-import fcntl
 import logging
-import os
 import time
 import traceback
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce.exceptions import DataError, MessageError, SottovoceError
+from sottovoce._kept import PrivateFolder
+from sottovoce.exceptions import DataError, MessageError, SottovoceError, StorageError
 from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.hardening.envelope import PartyEnd
@@ -51,7 +50,7 @@ class Gate:
         self._register: Register | None = None
         self._journal: Journal | None = None
         self._run = self._coordinator = ""
-        self._busy = -1
+        self._turn: PrivateFolder | None = None
         self._logged = 0
 
     @property
@@ -100,20 +99,15 @@ class Gate:
         _LOG.info("open for run %s, to %s: %r", self._run, self._purpose, self._party)
 
     def _take_turn(self, state: Path, wait: float) -> None:
-        """Hold the lock of the site until the run ends, or the process does."""
-        self._busy = os.open(state / "run.lock", os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+        """Hold the site until the run ends, or the process does."""
         end = time.monotonic() + wait
-        while True:
+        while self._turn is None:
             try:
-                fcntl.flock(self._busy, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError:
-                if time.monotonic() < end:
-                    time.sleep(0.1)
-                    continue
-                os.close(self._busy)
-                self._busy = -1
-                raise _ClosedError(_BUSY) from None
-            return
+                self._turn = PrivateFolder(state / "run", "the run")
+            except StorageError:
+                if time.monotonic() >= end:
+                    raise _ClosedError(_BUSY) from None
+                time.sleep(0.1)
 
     def close(self) -> None:
         """End the run here; what is needed to go on with it is on disk."""
@@ -124,9 +118,8 @@ class Gate:
             self._journal.close()
         if self._register is not None:
             self._register.settle()
-        busy, self._busy = self._busy, -1
-        if busy >= 0:
-            os.close(busy)
+        if self._turn is not None:
+            self._turn.close()
 
     # ------------------------------------------------------------------ requests
 

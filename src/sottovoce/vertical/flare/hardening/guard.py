@@ -12,7 +12,6 @@ that were refused, and of a party that is there twice.
 """
 
 import asyncio.sslproto
-import copy
 import gc
 import io
 import logging
@@ -26,7 +25,6 @@ import zipfile
 import zlib
 from collections.abc import Callable
 from pathlib import Path
-from types import SimpleNamespace
 from typing import Any, Final
 
 from sottovoce.vertical.flare.hardening.closed import PURPOSES, job_text
@@ -250,19 +248,10 @@ def notice_second_processes(state: Path) -> None:
 
 
 def tell_second_process() -> None:
-    """At a party: log that the coordinator knows of a later process (FLARE logs the class of an error), and soon.
-
-    Two processes of one name take the connection from each other. FLARE's signs of life are ten seconds apart, and may
-    never meet one that is there: so one is sent as soon as there is a new one.
-    """
-    from nvflare.fuel.f3.cellnet.core_cell import CoreCell
-    from nvflare.fuel.f3.endpoint import EndpointState
+    """At a party: log that the coordinator knows of a later process; FLARE logs the class of an error."""
     from nvflare.private.fed.client import communicator
 
-    honest, signs, changed = (
-        communicator.FLCommunicationError, communicator.Communicator.send_heartbeat, CoreCell.state_change
-    )  # fmt: skip
-    connected = threading.Event()
+    honest = communicator.FLCommunicationError
 
     def error(message: str, *more: Any) -> Exception:
         if TWICE in message:
@@ -270,31 +259,7 @@ def tell_second_process() -> None:
         told: Exception = honest(message, *more)
         return told
 
-    def state_change(self: Any, endpoint: Any) -> None:
-        changed(self, endpoint)
-        if endpoint.name == _COORDINATOR and endpoint.state == EndpointState.READY:
-            connected.set()
-
-    def send_heartbeat(self: Any, *args: Any, **kwargs: Any) -> None:
-        def one_more() -> None:
-            once = copy.copy(self)
-
-            def last(**asked: Any) -> Any:
-                once.heartbeat_done = True
-                return self.cell.send_request(**asked)
-
-            once.cell = SimpleNamespace(send_request=last)
-            while connected.wait():
-                connected.clear()
-                once.heartbeat_done = self.heartbeat_done
-                signs(once, *args, **kwargs)
-
-        connected.clear()
-        threading.Thread(target=one_more, name="sign-at-once", daemon=True).start()
-        signs(self, *args, **kwargs)
-
     communicator.FLCommunicationError = error
-    communicator.Communicator.send_heartbeat, CoreCell.state_change = send_heartbeat, state_change
 
 
 def begin_run() -> None:
