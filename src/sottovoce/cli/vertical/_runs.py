@@ -103,8 +103,8 @@ def _how_to_go_on(kit: Kit, spec: RunSpec, state: Mapping[str, Any] | None) -> s
     if lost:
         return f"\nIt cannot be resumed: {lost} Begin again: sottovoce vertical train {kit.folder} ..."
     return (
-        "\nWhat was charged stays charged. To go on where it stopped, without a second charge: sottovoce vertical "
-        f"train {kit.folder} --resume {spec.run}"
+        "\nTo go on where it stopped, without paying again for what was charged: sottovoce vertical train "
+        f"{kit.folder} --resume {spec.run}"
     )
 
 

@@ -14,7 +14,8 @@ import pytest
 
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare import jobs
-from sottovoce.vertical.flare.hardening.closed import ALLOWED_CLASSES
+from sottovoce.vertical.flare.federation import Federation
+from sottovoce.vertical.flare.hardening.closed import settings
 from sottovoce.vertical.flare.hardening.guard import why_not_deployed
 from sottovoce.vertical.flare.jobs import Office, follow, job_files, why_ended
 from sottovoce.vertical.flare.progress import Progress
@@ -37,8 +38,10 @@ def test_a_job_names_four_classes_and_ships_nothing() -> None:
     files = job_files(SPEC, 2)
     assert set(files) == {"meta.json", "app/config/config_fed_server.json", "app/config/config_fed_client.json"}
     server, client = (json.loads(files[f"app/config/config_fed_{end}.json"]) for end in ("server", "client"))
-    assert _paths(server) == set(ALLOWED_CLASSES["coordinator"])
-    assert _paths(client) == set(ALLOWED_CLASSES["party"])
+    facts = Federation(name="trial", coordinator="insurer", host="localhost", port=1, parties=PARTIES)
+    for kind, end in (("coordinator", server), ("party", client)):
+        written = settings(kind, "bank", facts, Path("/state"))["local/resources.json"]
+        assert (written["class_list_enforcement_mode"], set(written["class_allow_list"])) == ("enforce", _paths(end))
     assert server["components"][0]["args"] == {"run": SPEC.run}
     assert client["components"][0]["args"] == {"purpose": "train"}
     assert json.loads(files["meta.json"])["min_clients"] == 2

@@ -109,13 +109,26 @@ def test_certificates_are_of_the_authority(kits):
         ssl.create_default_context().load_cert_chain(kits / path, (kits / path).with_suffix(".key"))
 
 
-def test_nobody_is_project_admin():
-    rights = engine.AUTHORIZATION["permissions"]
-    allowed = {(role, right) for role, held in rights.items() for right, who in held.items() if who != "none"}
-    assert {role for role, _ in allowed} == {"lead"}
-    assert {right for _, right in allowed} == {
-        "submit_job", "check_status", "get_job_meta", "list_jobs", "abort", "abort_job", "delete_job",
-    }  # fmt: skip
+def test_nobody_but_the_lead_has_a_right(kits):
+    """As FLARE reads the rights, of all commands that it has."""
+    from nvflare.fuel.sec.authz import Authorizer, AuthzContext, Person
+    from nvflare.security.security import COMMAND_CATEGORIES
+
+    kit = Kit.open(kits / "bank")
+    written = engine.settings(kit.kind, kit.name, kit.federation, kit.state)["local/authorization.json"]
+    authorizer = Authorizer("bank", COMMAND_CATEGORIES)
+    assert not authorizer.load_policy(written)
+    rights = {*COMMAND_CATEGORIES, *COMMAND_CATEGORIES.values(), "byoc", "submit_job", "anything"}
+    lead, another = Person(engine.LEAD, "insurer", "lead"), Person("mallory", "insurer", "lead")
+
+    def allowed(who, submitter):
+        return {right for right in rights if authorizer.authorize(AuthzContext(right, who, submitter))[0]}
+
+    any_job = {"submit_job", "check_status", "get_job_meta", "list_jobs"}
+    assert allowed(lead, another) == any_job
+    assert allowed(lead, lead) == any_job | {"abort", "abort_job", "delete_job"}
+    for role in ("project_admin", "org_admin", "member", "somebody"):
+        assert allowed(Person(engine.LEAD, "insurer", role), lead) == set()
 
 
 def test_existing_folders_are_not_touched(kits, tmp_path):
