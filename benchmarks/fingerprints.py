@@ -358,6 +358,7 @@ V_LASSO = partial(vertical.VerticalLasso, label_bounds=(-1.0, 1.0), radius=1.0)
 V_SPARSE = partial(vertical.VerticalSparseLogisticRegression, classes=[0, 1], radius=1.0)
 V_KINDS = {"logistic": (V_LOGISTIC, Y), "svc": (V_SVC, Y), "ridge": (V_RIDGE, NUMBERS)}
 V_BALLS = {"lasso": (V_LASSO, NUMBERS), "sparse": (V_SPARSE, Y)}
+V_PAPER = partial(bfw.PublishedLasso, label_bounds=(-1.0, 1.0), radius=1.0)
 SIZES = {2: [2, 1], 3: [1, 1, 1]}
 # mechanism: its estimators with secret labels, its options
 MECHANISMS: dict[str, tuple[tuple[str, ...], dict[str, Any]]] = {
@@ -437,24 +438,13 @@ def vertical_ball_fits() -> Fits:
         yield f"vertical {kind}, no noise", partial(together, make, labels, **(EXACT | {"max_iter": 30}))
         given = {**BUDGET, "labels_public": True}
         yield f"vertical {kind}, local, csr", partial(together, make, labels, table=FORMS["csr"](WIDE), **given)
-        yield (
-            f"vertical {kind}, paper",
-            partial(together, make, labels, **BUDGET, mechanism=bfw.PublishedBallPlan, labels_public=True, n_steps=4),
-        )
-        study = {"mechanism": bfw.PublishedBallPlan, "labels_public": True}
-        sampled = {**study, "mechanism_options": {"sampled_columns": 1}}
-        yield f"vertical {kind}, paper, sampled", partial(together, make, labels, **BUDGET, **sampled, n_steps=4)
         shares = {"radius_shares": {"party1": 0.7, "party2": 0.3}, "label_share": 0.4}
         yield f"vertical {kind}, shares", partial(together, make, labels, **BUDGET, **shares, n_steps=4)
     given = {**BUDGET, "labels_public": True, "n_steps": 3, "residual_bound": 0.7}
     yield "vertical lasso, residual bound", partial(together, V_LASSO, NUMBERS, **given)
-    paper = {"mechanism": bfw.PublishedBallPlan, "labels_public": True, "n_steps": 4}
-    yield (
-        "vertical lasso, paper, sketch",
-        partial(
-            together, V_LASSO, NUMBERS, **BUDGET, **paper, mechanism_options={"sketch_rows": 150, "sketch_seed": 3}
-        ),
-    )
+    for name, options in {"sketch": {"sketch_rows": 150, "sketch_seed": 3}, "sampled": {"sampled_columns": 1}}.items():
+        paper = {**BUDGET, "labels_public": True, "n_steps": 4, "mechanism_options": options}
+        yield f"vertical lasso, paper, {name}", partial(together, V_PAPER, NUMBERS, **paper)
 
 
 def alignment_fits() -> Fits:

@@ -11,13 +11,13 @@ import numpy as np
 import pytest
 
 from sottovoce.audit.threshold import gaussian_lower_bound
-from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
+from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error, success_at_most
 from sottovoce.papers.frank_wolfe.noise import ColumnRelease
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep, PublishedBallWorker
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical import VerticalLasso, split_columns
+from sottovoce.vertical import split_columns
 from support.noise import scale_gaussians
 
 N, CLAIM, DELTA, PERSON = 2000, 1.0, 1e-5, 123
@@ -30,10 +30,9 @@ def plan():
     tables = np.repeat(COLUMN, 4, axis=1)
     parties = split_columns(tables, {name: [at] for at, name in enumerate("abcd")}, data_bound=dict.fromkeys("abcd", 1),
                             protocols={name: [PROTOCOL] for name in "abcd"})  # fmt: skip
-    return VerticalLasso(
-        epsilon=CLAIM, delta=DELTA, radius=1.0, label_bounds=(-1, 1), labels_public=True, mechanism=PublishedBallPlan,
-        fit_intercept=False,
-    ).plan(parties)  # fmt: skip
+    return PublishedLasso(
+        epsilon=CLAIM, delta=DELTA, radius=1.0, label_bounds=(-1, 1), labels_public=True, fit_intercept=False
+    ).plan(parties)
 
 
 def releases(plan, entry, steps, seed, multiplier=None):
@@ -104,7 +103,7 @@ def test_what_the_receipt_says_of_a_sketch(plan, factor, monkeypatch):
             "squared", np.zeros(N), 1.0, 1.0, 1.0 / gaussian_mu(epsilon, delta), draws, 1, 0, sketch.n_rows, 0
         )
         worker = PublishedBallWorker(column, 1.0, start, Streams(seed).generator(Purpose.NOISE))
-        release = ColumnRelease(N, start.column_noise, sketch)
+        release = ColumnRelease(start.column_noise, sketch)
         request = PublishedBallStep(np.zeros(sketch.n_rows))
         found.append([release.read(worker.step(request).ticks) @ direction for _ in range(draws)])
     bound = gaussian_lower_bound(*found, delta=delta)

@@ -20,7 +20,7 @@ import numpy as np
 from benchmarks.driver import benchmark
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
-from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
+from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.papers.frank_wolfe.published import PublishedBallReply
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen
@@ -35,7 +35,7 @@ PUBLIC = {"radius": 1.0, "label_bounds": (-1.0, 1.0), "labels_public": True, "fi
 PRIVATE = {**PUBLIC, "epsilon": 1.0, "delta": 1e-5}
 MODELS: dict[str, dict[str, Any]] = {
     "local": PRIVATE,
-    "published": {**PRIVATE, "mechanism": PublishedBallPlan, "mechanism_options": {"jl_parameter": IOTA}},
+    "published": {**PRIVATE, "mechanism_options": {"jl_parameter": IOTA}},
     "without noise": {**PUBLIC, "epsilon": math.inf, "tol": 0.05},
 }
 TITLES = {
@@ -60,7 +60,7 @@ def measured(kind: str, parties: InProcessParties, y: Any) -> tuple[int, dict[st
     """Return the bytes of one training, and what there is to tell of it."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        model = VerticalLasso(**MODELS[kind]).fit(parties, y)
+        model = _lasso(kind).fit(parties, y)
     told = {"rounds": model.n_rounds_, "epsilon that holds": model.guarantee_.epsilon}
     return model.uplink_bytes_, told | {"columns shared": model.guarantee_.parameters.get("columns shared")}
 
@@ -85,11 +85,15 @@ def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, share
     return facts + four * (done + chosen.n_bytes)
 
 
+def _lasso(kind: str) -> VerticalLasso:
+    return (PublishedLasso if kind == "published" else VerticalLasso)(**MODELS[kind])
+
+
 def _plan(kind: str, people: InProcessParties, n: int) -> Any:
     """Return the plan for n people; the parties here hold one each."""
     from dataclasses import replace
 
-    plan = VerticalLasso(**MODELS[kind]).plan(people)
+    plan = _lasso(kind).plan(people)
     descriptions = {name: replace(facts, n_rows=n) for name, facts in plan.facts.descriptions.items()}
     return replace(plan, facts=replace(plan.facts, n_samples=n, descriptions=descriptions))
 

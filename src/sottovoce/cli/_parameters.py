@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_type_hints
 
@@ -17,7 +17,6 @@ _T = TypeVar("_T")
 _CODE: Final = re.compile(r"`{1,2}([^`]+)`{1,2}")
 _ONLY_PYTHON: Final = re.compile(
     r" \((?:one of )?`sottovoce\.[^)]*\)|[;,.]? ?\b[Ss]ee `+[^`]+`+|,? or a solver object.*?(?=\.)| \[\d\]_"
-    r"| A class: .*$"
 )
 
 
@@ -47,7 +46,6 @@ class Models:
     """The estimators that a command trains, by what ``--model`` calls them."""
 
     classes: Mapping[Any, type]
-    without: Mapping[str, Collection[str]] = field(default_factory=dict)  # parameters that stay Python's, by the model
 
     @cached_property
     def _declared(self) -> dict[str, dict[str, Declared]]:
@@ -55,8 +53,7 @@ class Models:
         found: dict[str, dict[str, Declared]] = {}
         for kind, cls in self.classes.items():
             for name, one in parameters(cls).items():
-                if name not in self.without.get(kind, ()):
-                    found.setdefault(name, {})[str(kind)] = one
+                found.setdefault(name, {})[str(kind)] = one
         return found
 
     def option(

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import MessageError, ModelFormatError, ParameterError, PartyError, PrivacyWarning
-from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedBallPlan
+from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error, success_at_most
 from sottovoce.papers.frank_wolfe.noise import (
     ColumnRelease,
@@ -22,7 +22,7 @@ from sottovoce.papers.frank_wolfe.published import PublishedBallReply, Published
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.report.comparison import made_again
-from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
+from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.wire import Done, Refused
 from support.party import decode
@@ -44,8 +44,8 @@ def parties(**changes):
 
 
 def lasso(**changes):
-    common = {"label_bounds": (-3.0, 3.0), "labels_public": True, "mechanism": PublishedBallPlan, "random_state": 0}
-    return VerticalLasso(**{**CLAIM, "radius": 1.5, "n_steps": 12, **common, **changes})
+    common = {"label_bounds": (-3.0, 3.0), "labels_public": True, "random_state": 0}
+    return PublishedLasso(**{**CLAIM, "radius": 1.5, "n_steps": 12, **common, **changes})
 
 
 def quiet_fit(model, y=Y, where=None):
@@ -97,6 +97,19 @@ def test_sketch():
     assert sketch.compress(worst).max() == pytest.approx(sketch.largest_sum, rel=1e-9)
 
 
+@pytest.mark.parametrize("noise", [0.05, 200.0])
+def test_a_shared_column_takes_few_bytes_and_keeps_its_mean(noise):
+    release = ColumnRelease(noise, Sketch(400, 2000, 0))
+    column = np.full(400, 0.3)
+    raw = release.release(column, np.random.default_rng(0))
+    assert len(raw) == 2000 * 4
+    moved = release.read(raw) - release.sketch.compress(column)
+    assert np.std(moved) == pytest.approx(release.mechanism.noise_std, rel=0.08)
+    assert abs(np.mean(moved)) < 4 * release.mechanism.noise_std / 44
+    with pytest.raises(MessageError, match="bytes"):
+        release.read(raw[:-1])
+
+
 def test_a_large_sketch_is_drawn_again_for_each_use():
     large, kept = Sketch(3000, 3000, 1), Sketch(3000, 64, 1)
     assert large._kept_pieces is None
@@ -141,20 +154,6 @@ def test_some_columns_are_drawn_for_each_step():
     quiet_fit(model)
     assert model.n_nonzero_ == 2 * WIDTH  # every column was drawn alone and taken
     assert model.guarantee_.parameters["columns drawn for a step"] == 1
-
-
-def test_logistic_loss_shares_raw_columns():
-    signs = np.where(MARGINS > 0, "yes", "no")
-    model = VerticalSparseLogisticRegression(
-        epsilon=1e6, delta=1e-5, radius=3.0, classes=["no", "yes"], labels_public=True, n_steps=10,
-        mechanism=PublishedBallPlan, random_state=0,
-    )  # fmt: skip
-    quiet_fit(model, signs)
-    assert model.score(parties(), signs) > 0.8
-    assert model.plan_.column.size == N
-    assert model.plan_.column_std == pytest.approx(
-        published_column_std(1.0, n_people=N, n_parties=2, n_steps=10, epsilon=1e6, delta=1e-5)
-    )
 
 
 # --- the receipt ------------------------------------------------------------------------------------------------------
@@ -219,7 +218,7 @@ def test_epsilon_where_no_distribution_of_losses_reaches():
 def start(**changes):
     common = {
         "loss": "squared", "labels": [1.0, 0.0], "clip": 1.0, "selection": 1.0, "column_noise": 1.0, "n_steps": 3000,
-        "sampled": 1, "intercept": 0, "sketch_rows": 0, "sketch_seed": 0,
+        "sampled": 1, "intercept": 0, "sketch_rows": 4, "sketch_seed": 0,
     }  # fmt: skip
     return PublishedBallStart(**{**common, **changes})
 
@@ -229,34 +228,38 @@ def test_noise_of_a_choice_and_of_a_column():
     party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0, protocols=[PROTOCOL]).seed(0)
     scale, draws = 1.4, 3000
     assert isinstance(ask(party, start(selection=scale, column_noise=0.3)), Done)
-    replies = [ask(party, PublishedBallStep([0.0, 0.0])) for _ in range(draws)]
+    replies = [ask(party, PublishedBallStep(np.zeros(4))) for _ in range(draws)]
     assert all(isinstance(reply, PublishedBallReply) for reply in replies)
     z = 1.0 / scale  # the difference of the two means, 2 / n, over the scale
     chance = 1.0 - 0.5 * math.exp(-z) * (1.0 + 0.5 * z)
     right = np.mean([reply.place == 0 for reply in replies])  # label 1 and a prediction of 0: a step up
     assert right == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / draws))
     assert [reply.selection_epsilon for reply in replies] == pytest.approx([4.0 / (2 * scale)] * draws, rel=1e-6)
-    ticks = np.array([np.frombuffer(reply.ticks, "<i2") for reply in replies], dtype=float)
-    assert ticks.std(axis=0) / ticks[:, 0].mean() == pytest.approx(0.6, rel=0.07)  # .3 of a move of 2
+    release = ColumnRelease(0.3, Sketch(2, 4, 0))
+    columns, std = np.array([release.read(reply.ticks) for reply in replies]), release.mechanism.noise_std
+    assert std == pytest.approx(0.6 * release.sketch.largest_norm, rel=1e-3)  # .3 of a move of 2
+    assert columns.std(axis=0) == pytest.approx(std, rel=0.07)
+    assert columns.mean(axis=0) == pytest.approx(release.sketch.compress(np.array([1.0, 0.0])), abs=4 * std / 50)
 
 
 def test_a_party_refuses_what_was_not_charged():
     party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0, protocols=[PROTOCOL]).seed(0)
     for message, why in [
-        (PublishedBallStep([0.0, 0.0]), "without its start"),
+        (PublishedBallStep(np.zeros(4)), "without its start"),
         (start(selection=0.0), "selection must be positive"),
         (start(column_noise=0.0), "column_noise must be positive"),
         (start(labels=[1.0]), "labels has 1 numbers for 2 rows"),
+        (start(sketch_rows=3), "sketch_rows must be"),
     ]:
         reply = ask(party, message)
         assert isinstance(reply, Refused)
         assert why in reply.reason
     ask(party, start(n_steps=1, sampled=2))
-    assert "2 of 1 columns cannot be drawn" in ask(party, PublishedBallStep([0.0, 0.0])).reason
+    assert "2 of 1 columns cannot be drawn" in ask(party, PublishedBallStep(np.zeros(4))).reason
     ask(party, start(n_steps=1))
-    assert "1 numbers where 2 are due" in ask(party, PublishedBallStep([0.0])).reason
-    assert isinstance(ask(party, PublishedBallStep([0.0, 0.0])), PublishedBallReply)
-    assert "all steps that were charged" in ask(party, PublishedBallStep([0.0, 0.0])).reason
+    assert "1 numbers where 4 are due" in ask(party, PublishedBallStep([0.0])).reason
+    assert isinstance(ask(party, PublishedBallStep(np.zeros(4))), PublishedBallReply)
+    assert "all steps that were charged" in ask(party, PublishedBallStep(np.zeros(4))).reason
 
 
 class Lying(InProcessParties):
@@ -296,30 +299,19 @@ def test_a_wrong_answer_ends_the_training(lie, why):
     [
         ({"labels_public": False}, "needs labels_public=True"),
         ({"epsilon": math.inf, "delta": None}, "give a finite epsilon"),
-        ({"mechanism": "noise"}, "mechanism must be one of 'frank-wolfe'; got 'noise'"),
-        ({"mechanism": "frank-wolfe", "mechanism_options": {}}, "mechanism_options are for forms for study"),
         ({"mechanism_options": {"tau": 3}}, "has no entry 'tau'; there are jl_parameter, sampled_columns, "),
         ({"mechanism_options": 3}, "mechanism_options must be a dict or None; got 3"),
         ({"mechanism_options": {"jl_parameter": 2.0}}, "jl_parameter must be .* got 2.0"),
         ({"mechanism_options": {"sampled_columns": 7}}, "sampled_columns must be .* got 7.* smallest party has 6"),
         ({"mechanism_options": {"sketch_rows": 3}}, "sketch_rows must be"),
         ({"mechanism_options": {"sketch_seed": -1}}, "sketch_seed must be"),
-        ({"aggregation": "secure"}, "are for mechanism='frank-wolfe'"),
-        ({"radius_shares": {"bank": 1, "shop": 2}}, "are for mechanism='frank-wolfe'"),
+        ({"aggregation": "secure"}, "aggregation and radius_shares are for VerticalLasso"),
+        ({"radius_shares": {"bank": 1, "shop": 2}}, "aggregation and radius_shares are for VerticalLasso"),
     ],
 )
 def test_refusals_before_anything_is_released(changes, why):
     with pytest.raises(ParameterError, match=why):
         lasso(**changes).fit(parties(), Y)
-
-
-def test_logistic_loss_has_no_sketch():
-    model = VerticalSparseLogisticRegression(
-        **CLAIM, radius=1.0, classes=["no", "yes"], labels_public=True, mechanism=PublishedBallPlan,
-        mechanism_options={"sketch_rows": 99},
-    )  # fmt: skip
-    with pytest.raises(ParameterError, match="sketch_rows is for squared loss"):
-        model.plan(parties())
 
 
 # --- the attack -------------------------------------------------------------------------------------------------------
@@ -355,16 +347,3 @@ def test_wrong_uses_of_the_attack(changes, why):
     common = {"releases": np.zeros(12), "others": np.zeros(50), "person": 0, "candidates": [0.0, 1.0]}
     with pytest.raises(ParameterError, match=why):
         identify_entry(**{**common, **changes}, sketch=Sketch(50, 12, 4))
-
-
-@pytest.mark.parametrize(("noise", "size"), [(0.05, 2), (0.5, 2), (200.0, 4)])
-def test_a_shared_column_takes_few_bytes_and_keeps_its_mean(noise, size):
-    release = ColumnRelease(4000, noise)
-    column = np.full(4000, 0.3)
-    raw = release.release(column, np.random.default_rng(0))
-    assert len(raw) == 4000 * size
-    got = release.read(raw)
-    assert np.std(got) == pytest.approx(release.mechanism.noise_std, rel=0.05)
-    assert np.mean(got) == pytest.approx(0.3, abs=4 * release.mechanism.noise_std / 63 + 2**-7)
-    with pytest.raises(MessageError, match="bytes"):
-        release.read(raw[:-1])

@@ -18,7 +18,7 @@ from sottovoce.vertical.protocols.frank_wolfe.worker import choose_alone
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from support.audits.audit import DELTA, SLOW, Answers, Audit, Ratios, Scores, scale_choices
+from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
 from support.audits.transcript import Transcript
 from support.crossing import recorded
 from support.joint_clear import JointClear
@@ -83,8 +83,7 @@ def model_of_a_party(kind, label, share, epsilon, runs, factor, patch):
     patch.setattr(local_models, "train_alone", lambda *given: None)
     alone = label == 1.0
     claimed = (model.party_guarantees_["other"] if alone else model.guarantee_).epsilon
-    scores = transcript.scores(trainings, runs)
-    return Ratios(*scores, claimed) if alone else Scores(*scores, claimed, gaussian=False)
+    return Scores(*transcript.scores(trainings, runs), claimed, gaussian=alone)
 
 
 # --- Frank-Wolfe ------------------------------------------------------------------------------------------------------
@@ -109,13 +108,11 @@ def directions(factor, patch):
 def shared_columns(sketch, factor, patch):
     """The projection of a shared column on the difference of the two exact ones, for the longest column of J."""
     scale_gaussians(patch, factor)
-    n, multiplier, worst = 6, 1.0 / gaussian_mu(1.0, DELTA), 0
-    release = ColumnRelease(n, multiplier, sketch)
+    n, multiplier = 6, 1.0 / gaussian_mu(1.0, DELTA)
+    release = ColumnRelease(multiplier, sketch)
     assert np.isclose(release.event.noise_multiplier, multiplier, rtol=1e-9, atol=0.0)
-    if sketch is not None:
-        worst = int(np.argmax([np.linalg.norm(sketch.compress(unit)) for unit in np.eye(n)]))
-    unit = np.eye(n)[worst]
-    direction = unit if sketch is None else sketch.compress(unit)
+    unit = max(np.eye(n), key=lambda each: np.linalg.norm(sketch.compress(each)))
+    direction = sketch.compress(unit)
     rest = np.random.default_rng(0).uniform(-1, 1, n) * (1 - unit)
     found = []
     for place, entry in enumerate((1.0, -1.0)):
@@ -178,8 +175,8 @@ def joint_training(kind, known, factor, patch):
     if kind == "ridge":  # the whole row turns with the label: the matrix moves by sqrt(2) of its largest term
         y[-1] = 1.0
         tables = (columns, y), ({**columns, "a": np.where(last[:, None], -1.0, column)}, np.where(last, -1.0, y))
-    runs = 6400 if kind == "ridge" else 1600
-    return Ratios(
+    runs = 16_000 if kind == "ridge" else 4000
+    return Scores(
         ratios_of(plan, *tables, known, factor, 1, runs), -ratios_of(plan, *tables[::-1], known, factor, 2, runs)
     )
 
@@ -223,12 +220,11 @@ def shares_of(opening, factor, noise, runs):
 AUDITS = (
     Audit("local models: labels", released_labels, least=0.85, **SLOW),
     *(
-        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 400), **SLOW)
+        Audit(f"local models: {kind} model of a party", partial(model_of_a_party, kind, 1.0, 0.005, 6.0, 1000), **SLOW)
         for kind in ("logistic", "ridge")
     ),
     Audit("local models: labels and model", partial(model_of_a_party, "ridge", -1.0, 0.4, 2.0, 1500), **SLOW),
     Audit("vertical Frank-Wolfe: choices", directions, least=0.4),
-    Audit("vertical Frank-Wolfe: columns", partial(shared_columns, None), least=0.4),
     Audit("vertical Frank-Wolfe: columns, sketched", partial(shared_columns, Sketch(6, 8, 3)), least=0.4),
     *(Audit(f"noisy ADMM, {case}", partial(noisy_admm, case), least=0.4) for case in NOISY),
     *(

@@ -83,20 +83,6 @@ def test_options_over_parties_are_planned_with_in_double_precision(tmp_path):
     assert verified(tmp_path, model.guarantee_.to_json()).passed
 
 
-def test_receipts_of_sparse_models_from_before_decision_73(tmp_path):
-    """Those of a form that stayed verify; of the one that went they say which version verifies them."""
-    data = json.loads(joint(vertical.VerticalLasso).guarantee_.to_json())
-    arguments = data["parameters"]["arguments"]
-    arguments["sharing_options"] = None
-    assert verified(tmp_path, together(data)).passed
-    arguments["sharing_options"] = {"dict": {"sharing_share": 0.5}}
-    assert not verified(tmp_path, together(data)).passed
-    arguments["aggregation"] = "global"
-    (run,) = [check for check in verified(tmp_path, together(data)).checks if check.name == "run"]
-    assert "'global' is no more (decision 73" in run.detail
-    assert "verified by the version that fitted it" in run.detail
-
-
 def test_a_table_needs_a_name():
     receipt = fitted("ridge scd").guarantee_
     signed = dataclasses.replace(receipt, signature=dict.fromkeys(("algorithm", "public_key", "value"), "a"))

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.papers.frank_wolfe import PublishedBallPlan
 from sottovoce.vertical import (
     ComputeSite,
     Helper,
@@ -97,7 +96,6 @@ def test_engines_and_options_that_do_not_go_with_it():
             ({"engine": "semi2k"}, "engine must be one of"),
             ({"aggregation": "local", "engine": "spu"}, "engine='spu' is for aggregation='secure'"),
             ({"radius_shares": {"bank": 1, "clinic": 1}}, "aggregation='secure' has one"),
-            ({"mechanism": PublishedBallPlan, "labels_public": True}, "aggregation and radius_shares are for"),
             ({"n_steps": 0}, "n_steps"),
             ({"residual_bound": -1.0}, "residual_bound"),
         ]:

@@ -330,7 +330,7 @@ BAD = [
     ({"epsilon": 0.0}, ParameterError, "epsilon"),
     ({"delta": None}, ParameterError, "delta"),
     ({"aggregation": "product"}, ParameterError, "aggregation must be one of 'local', 'secure'"),
-    ({"aggregation": "global"}, ParameterError, "is no more .*: 'secure' has one ball too, and so has either without"),
+    ({"aggregation": "global"}, ParameterError, "aggregation must be one of 'local', 'secure'; got 'global'"),
     ({"label_bounds": None}, ParameterError, "label_bounds"),
     ({"label_share": 1.0}, ParameterError, "label_share"),
     ({"n_steps": 0}, ParameterError, "n_steps"),

@@ -8,7 +8,7 @@ from sottovoce.cli._options import REQUIRED, ModelKind, refuse_fields
 from sottovoce.cli._parameters import Models, Parameters
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 
-MODELS: Final = Models(ESTIMATORS, without=dict.fromkeys(("lasso", "sparse-logistic"), ("mechanism",)))
+MODELS: Final = Models(ESTIMATORS)
 _JOINT: Final = ("secure", "auto")  # mechanisms that may compute with helpers and engines
 EPSILON: Any = MODELS.option("epsilon", default=REQUIRED)
 

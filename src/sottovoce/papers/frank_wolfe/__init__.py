@@ -23,7 +23,7 @@ from sottovoce.papers.frank_wolfe.bounds import (
 )
 from sottovoce.papers.frank_wolfe.domains import Block, Box, L1Ball, L2Ball, ProductDomain, Simplex
 from sottovoce.papers.frank_wolfe.objectives import GeneralizedLinear, LeastSquares, Objective, Position, Quadratic
-from sottovoce.papers.frank_wolfe.published import PROTOCOL, PublishedBallPlan
+from sottovoce.papers.frank_wolfe.published import PROTOCOL, PublishedBallPlan, PublishedLasso
 from sottovoce.papers.frank_wolfe.samplings import (
     DistributedSampling,
     ElementarySampling,
@@ -39,9 +39,9 @@ from sottovoce.papers.frank_wolfe.solver import BlockFrankWolfeResult, minimize
 __all__ = [
     "Block", "BlockFrankWolfeResult", "Box", "DistributedSampling", "ElementarySampling", "ExplicitSampling",
     "GeneralizedLinear", "ImportanceSampling", "IndependentSampling", "L1Ball", "L2Ball", "LeastSquares",
-    "NiceSampling", "Objective", "PROTOCOL", "Position", "ProductDomain", "PublishedBallPlan", "Quadratic",
-    "Sampling", "Simplex", "Theorem3", "UniformSerialSampling", "balls_curvature", "block_curvatures",
-    "curvature_bound", "expected_curvature", "expected_set_curvature", "global_curvature", "inexactness",
-    "minimize", "proposition_1_bound", "proposition_4_bound", "serial_bound", "theorem_1_bound", "theorem_3",
-    "weight_cap",
+    "NiceSampling", "Objective", "PROTOCOL", "Position", "ProductDomain", "PublishedBallPlan", "PublishedLasso",
+    "PublishedSparseLogisticRegression", "Quadratic", "Sampling", "Simplex", "Theorem3", "UniformSerialSampling",
+    "balls_curvature", "block_curvatures", "curvature_bound", "expected_curvature", "expected_set_curvature",
+    "global_curvature", "inexactness", "minimize", "proposition_1_bound", "proposition_4_bound", "serial_bound",
+    "theorem_1_bound", "theorem_3", "weight_cap",
 ]  # fmt: skip

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg import eigvalsh
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
@@ -23,7 +22,6 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 
 _PIECE: Final = 1024  # people whose columns of J are in memory at a time
 _KEPT: Final = 2**23  # entries of J that are kept, 64 MB; a larger one is drawn again for each use
-_FINEST: Final = 2.0**-7  # of the largest entry: coarse enough for 2 bytes, fine enough to keep what a column says
 _REACH: Final = 12.0  # standard deviations of the noise; what is beyond is cut, after the noise
 _SLACK: Final = 1.0 + 2.0**-40  # rounding of norms and of sums
 
@@ -131,16 +129,15 @@ class Sketch:
 
 @dataclass(frozen=True)
 class ColumnRelease:
-    """One shared column, raw or through a public sketch, with noise; in units of the party's bound on its entries.
+    """One shared column through a public sketch, in units of the party's public bound on its entries.
 
-    For entries within [-1, 1] a replaced person moves one by at most 2. Entries are cut toward zero to whole ticks, or
-    to multiples of 2^-20 before they are sketched: a sketch is rounded to whole ticks as a whole, which the sensitivity
-    counts. The noisy ticks take 2 or 4 bytes each, which follows from public facts.
+    For entries within [-1, 1] a replaced person moves one by at most 2. Entries are cut to multiples of 2^-20 before
+    they are sketched. A sketch is rounded to whole ticks as a whole, which the sensitivity counts. Noisy ticks take 2,
+    4 or 8 bytes each, which follows from public facts.
     """
 
-    n_people: int
     noise_multiplier: float
-    sketch: Sketch | None = None
+    sketch: Sketch
 
     @property
     def event(self) -> GaussianEvent:
@@ -148,37 +145,32 @@ class ColumnRelease:
 
     @property
     def size(self) -> int:
-        return self.n_people if self.sketch is None else self.sketch.n_rows
+        return self.sketch.n_rows
 
     @cached_property
     def mechanism(self) -> GridGaussian:
-        exact = 2.0 * ROUNDING_SLACK * (1.0 if self.sketch is None else self.sketch.largest_norm)
-        coarsest = power_of_two_below(exact * self.noise_multiplier * 2.0**-6)
-        if self.sketch is None:
-            return GridGaussian(exact, self.noise_multiplier, min(coarsest, _FINEST))
-        tick = min(coarsest, power_of_two_below(exact / math.sqrt(self.size)) * 2.0**-12)
+        exact = 2.0 * self.sketch.largest_norm * ROUNDING_SLACK
+        widest = power_of_two_below(exact / math.sqrt(self.size)) * 2.0**-12
+        tick = min(power_of_two_below(exact * self.noise_multiplier * 2.0**-6), widest)
         return GridGaussian(exact + rounding_norm(self.size, tick) + self.sketch.rounding, self.noise_multiplier, tick)
-
-    def ticks(self, column: Vector) -> NDArray[np.int64]:
-        """Return what is sent, without its noise, in whole ticks."""
-        if self.sketch is None:
-            return np.trunc(column / self.mechanism.tick).astype(np.int64)
-        return to_ticks(self.sketch.compress(np.trunc(column * 2.0**20) * 2.0**-20), self.mechanism.tick)
 
     @cached_property
     def dtype(self) -> np.dtype[Any]:
-        largest = 1.0 if self.sketch is None else self.sketch.largest_sum
-        ticks = (largest + _REACH * self.mechanism.noise_std) / self.mechanism.tick
+        ticks = (self.sketch.largest_sum + _REACH * self.mechanism.noise_std) / self.mechanism.tick
         return np.dtype("<i2" if ticks < 2**15 - 1 else "<i4" if ticks < 2**31 - 1 else "<i8")
 
     def release(self, column: Vector, noise: np.random.Generator) -> bytes:
-        """Return the noisy column as it is sent; ``column`` is within [-1, 1]."""
-        noisy, _ = self.mechanism.release(self.ticks(column), noise)
+        """Return the noisy sketch as it is sent; ``column`` is within [-1, 1]."""
+        ticks = to_ticks(self.sketch.compress(np.trunc(column * 2.0**20) * 2.0**-20), self.mechanism.tick)
+        noisy, _ = self.mechanism.release(ticks, noise)
         limits = np.iinfo(self.dtype)
         return np.clip(np.rint(noisy / self.mechanism.tick), limits.min, limits.max).astype(self.dtype).tobytes()
 
     def read(self, raw: bytes) -> Vector:
-        """Return the noisy column in units of the party's bound, or refuse what has not as many bytes as planned."""
+        """Return the noisy sketch in units of the party's bound.
+
+        Raises `MessageError` if there are not as many bytes as planned.
+        """
         if len(raw) != self.size * self.dtype.itemsize:
             raise MessageError(f"a shared column has {len(raw)} bytes where {self.size * self.dtype.itemsize} are due.")
         return np.frombuffer(raw, self.dtype).astype(np.float64) * self.mechanism.tick

@@ -4,14 +4,13 @@ In every step each party draws some of its columns, chooses a signed one by a no
 sends it together with a noisy Gaussian sketch of the column; the model moves towards the *sum* of all parties'
 vertices. The noise is the printed one. Its claim does not hold: the receipt says what does, which is an epsilon in the
 hundreds and more, at the same delta. Algorithm 2 does not run as it is printed; what was mended, and nothing else, is
-in a table of ``docs/privacy/published_vertical_frank_wolfe.md``. Logistic loss, which the paper does not treat, needs
-the prediction of every record: columns are shared raw, with sigma(J) = 1.
+in a table of ``docs/privacy/published_vertical_frank_wolfe.md``.
 
-Parties and estimator must both be given it, within one process:
+Parties must be given it, within one process:
 
->>> from sottovoce.vertical import Party, VerticalLasso
+>>> from sottovoce.vertical import Party
 >>> clinic = Party([[0.5], [1.0]], name="clinic", data_bound=1.0, protocols=[PROTOCOL])
->>> lasso = VerticalLasso(radius=1.0, label_bounds=(-1, 1), labels_public=True, mechanism=PublishedBallPlan)
+>>> lasso = PublishedLasso(radius=1.0, label_bounds=(-1, 1), labels_public=True)
 """
 
 import math
@@ -25,6 +24,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import number, whole_number
 from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import Team
@@ -44,9 +44,11 @@ from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEv
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution
-from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, Training, refuse, within
+from sottovoce.vertical.estimators.choices import known_options
+from sottovoce.vertical.estimators.sparse import VerticalLasso
+from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, Training, count, refuse, within
 from sottovoce.vertical.protocols.frank_wolfe.columns import place_of
-from sottovoce.vertical.protocols.frank_wolfe.messages import NOISES, check_ball
+from sottovoce.vertical.protocols.frank_wolfe.messages import check_ball
 from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Message
@@ -107,15 +109,7 @@ class PublishedBallWorker:
         self._scores = _GivenScores(rows, cut(start.labels), LOSSES[start.loss], start.clip, TICKS, team)
         self._n_people, self._n_columns = rows.n_samples, rows.n_weights
         self._steps = 0
-
-    @cached_property
-    def _sketch(self) -> Sketch | None:
-        rows = self._start.sketch_rows
-        return Sketch(self._n_people, rows, self._start.sketch_seed) if rows else None
-
-    @cached_property
-    def _release(self) -> ColumnRelease:
-        return ColumnRelease(self._n_people, self._start.column_noise, self._sketch)
+        self._release = ColumnRelease(start.column_noise, Sketch(self._n_people, start.sketch_rows, start.sketch_seed))
 
     def why_not(self, request: "PublishedBallStep") -> str:
         """Return why a step goes beyond what was charged, or makes no sense; empty if it does not."""
@@ -130,8 +124,7 @@ class PublishedBallWorker:
     def step(self, request: "PublishedBallStep") -> PublishedBallReply:
         """Choose a signed column by noisy maximum, and share it with noise."""
         self._steps += 1
-        predicted = cut(request.predicted)
-        sums = self._scores.at(predicted if self._sketch is None else self._sketch.spread(predicted))
+        sums = self._scores.at(self._release.sketch.spread(cut(request.predicted)))
         drawn = np.arange(self._n_columns)
         if self._start.sampled < self._n_columns:
             drawn = self._noise.choice(drawn, self._start.sampled, replace=False)
@@ -150,7 +143,7 @@ class PublishedBallStart(Request, code=72):
 
     ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
     ``column_noise`` the noise multiplier of a shared column. Of ``sampled`` columns, drawn again for each step, one is
-    chosen. ``sketch_rows`` is 0 for raw columns.
+    chosen.
     """
 
     loss: str
@@ -166,7 +159,9 @@ class PublishedBallStart(Request, code=72):
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
         bound = check_ball(facts, self)
-        within("column_noise", self.column_noise, *NOISES)
+        within("column_noise", self.column_noise, 1e-6, 1e6)
+        count("sketch_rows", self.sketch_rows)
+        Sketch(facts.n_rows, self.sketch_rows, self.sketch_seed)  # what it refuses is refused before the charge
         choice = _choice_epsilon(self.selection, self.clip, facts.n_rows)
         desk = yield _steps_event(choice, self.column_noise, self.n_steps)  # charged at what the steps are worth
         training.worker = PublishedBallWorker(desk.table, bound, self, desk.noise())
@@ -174,7 +169,7 @@ class PublishedBallStart(Request, code=72):
 
 
 class PublishedBallStep(Request, code=73):
-    """What the released columns predict: one number a record, or a row of the sketch; take one step."""
+    """What the released columns predict, one number a row of the sketch; take one step."""
 
     predicted: Vector
 
@@ -215,11 +210,6 @@ class PublishedBallPlan(PrivateBallPlan):
             fewest = min(self.n_columns(name) for name in self.facts.names)
             remedy = f"The smallest party has {fewest} columns."
             whole_number("sampled_columns", self.sampled_columns, at_least=1, at_most=fewest, remedy=remedy)
-        if self.sketch_rows is not None and self.loss.is_classification:
-            raise ParameterError(
-                "sketch_rows is for squared loss: logistic loss needs the prediction of every record, so columns are "
-                "shared raw."
-            )
         self.public_sketch  # noqa: B018  refuses a wrong size before anything is spent
 
     @cached_property
@@ -228,10 +218,8 @@ class PublishedBallPlan(PrivateBallPlan):
         return self.n_steps_given or published_steps(self.facts.n_samples, self.epsilon)
 
     @cached_property
-    def public_sketch(self) -> Sketch | None:
-        """J; None for raw columns."""
-        if self.loss.is_classification:
-            return None
+    def public_sketch(self) -> Sketch:
+        """J."""
         rows = self.sketch_rows
         if rows is None:
             rows = published_rows(self.n_steps, self.delta, self.jl_parameter)
@@ -245,15 +233,14 @@ class PublishedBallPlan(PrivateBallPlan):
     @cached_property
     def column_std(self) -> float:
         """Standard deviation of the printed noise, pi."""
-        sensitivity = 1.0 if self.public_sketch is None else self.public_sketch.leading_singular_value
+        sensitivity = self.public_sketch.leading_singular_value
         return published_column_std(sensitivity, n_parties=len(self.facts.names), **self._claim)
 
     @cached_property
     def column(self) -> ColumnRelease:
         """How a column is released: with noise pi, which is this multiple of what one person can move it by."""
-        largest = 1.0 if self.public_sketch is None else self.public_sketch.largest_norm
-        multiplier = self.column_std / (2.0 * largest * ROUNDING_SLACK)
-        return ColumnRelease(self.facts.n_samples, multiplier, self.public_sketch)
+        multiplier = self.column_std / (2.0 * self.public_sketch.largest_norm * ROUNDING_SLACK)
+        return ColumnRelease(multiplier, self.public_sketch)
 
     def selection_scale(self, name: str) -> float:
         """Return the scale of the printed Laplace noise at a party."""
@@ -290,7 +277,7 @@ class PublishedBallPlan(PrivateBallPlan):
         names = self.facts.names
         warnings.warn(
             f"PublishedBallPlan reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the receipt "
-            f"states epsilon={self.promised_epsilon:.4g}. Use mechanism='frank-wolfe' for a model that keeps its "
+            f"states epsilon={self.promised_epsilon:.4g}. Use VerticalLasso for a model that keeps its "
             "budget.",
             PrivacyWarning,
             stacklevel=3,
@@ -324,7 +311,7 @@ class PublishedBallPlan(PrivateBallPlan):
             n_steps=self.n_steps,
             sampled=self.sampled_columns or self.n_columns(name),
             intercept=self.intercept_at(name),
-            sketch_rows=0 if self.public_sketch is None else self.public_sketch.n_rows,
+            sketch_rows=self.public_sketch.n_rows,
             sketch_seed=self.sketch_seed,
         )
 
@@ -352,10 +339,9 @@ class PublishedBallPlan(PrivateBallPlan):
 
     @property
     def releases(self) -> tuple[str, ...]:
-        column = "its entries" if self.public_sketch is None else "a public sketch of it"
         return (
-            f"to everybody, {self.n_steps} times: the signed column that each party chooses, and {column} with noise "
-            "(the model is a function of them)",
+            f"to everybody, {self.n_steps} times: the signed column that each party chooses, and a public sketch of it "
+            "with noise (the model is a function of them)",
         )
 
     def details(self) -> dict[str, object]:
@@ -370,7 +356,7 @@ class PublishedBallPlan(PrivateBallPlan):
             "noise multiplier of a shared column": self.column.noise_multiplier,
             "pure epsilon of a choice": {name: self.selection_epsilon(name) for name in self.facts.names},
             "largest l1 norm that the sum of vertices may have": self.radius * len(self.facts.names),
-            "sketch rows": 0 if self.public_sketch is None else self.public_sketch.n_rows,
+            "sketch rows": self.public_sketch.n_rows,
             "sketch seed": self.sketch_seed,
             "columns drawn for a step": "all" if self.sampled_columns is None else self.sampled_columns,
         }
@@ -380,3 +366,25 @@ PROTOCOL = Protocol(
     Answer("lou-cheung", "what Lou and Cheung (2018) print, for study", charged=True),
     requests=(PublishedBallStart, PublishedBallStep),
 )
+
+
+# --- the estimator ----------------------------------------------------------------------------------------------------
+
+
+@estimator
+class PublishedLasso(VerticalLasso):
+    """`VerticalLasso` with the published noise."""
+
+    mechanism_options: Mapping[str, Any] | None = parameter(
+        "dict or None",
+        default=None,
+        text="``jl_parameter``, ``sampled_columns``, ``sketch_rows`` and ``sketch_seed``.",
+    )
+
+    def _make_plan(self, **facts: Any) -> PublishedBallPlan:
+        if math.isinf(facts["epsilon"]):
+            raise ParameterError("PublishedLasso is about noise: give a finite epsilon.")
+        if self.aggregation != "local" or self.radius_shares is not None:
+            raise ParameterError("aggregation and radius_shares are for VerticalLasso. Leave them out.")
+        known = known_options("mechanism_options", self.mechanism_options, PublishedBallPlan.options)
+        return PublishedBallPlan(**facts, **self._own_options(), **known)

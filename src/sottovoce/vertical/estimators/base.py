@@ -381,7 +381,7 @@ class VerticalEstimator(Predicting, Budgeted):
             **computing,
             **({} if classes is None else {"classes": [str(name) for name in classes]}),
             "arguments": {
-                name: encode(plan.name if isinstance(value, type) else value)  # a mechanism that has no name in a list
+                name: encode(value)
                 for name, value in self.get_params(deep=False).items()
                 if name not in ("random_state", "ledger", "dataset")
             },

@@ -22,7 +22,6 @@ from sottovoce.vertical.estimators.choices import (
     engine_for,
     given_options,
     known_options,
-    plan_class,
 )
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.protocols.exact.plan import ExactPlan
@@ -36,7 +35,7 @@ def _mechanism_text() -> str:
     listed = " ".join(f'``"{name}"``: {plan.about}.' for name, plan in MECHANISMS.items())
     return f"""With a finite epsilon. {listed} ``"auto"``: ``"secure"`` where every party has an engine of secure
     computation and the people are enough for the columns, else ``"local-models"``; by public facts alone, and the
-    receipt says why. A class: a form for study, which the parties must have been given too, ``protocols=[...]``."""
+    receipt says why."""
 
 
 def _options_text() -> str:
@@ -52,8 +51,8 @@ def _options_text() -> str:
 class _PenalisedEstimator(VerticalEstimator):
     """Base of all three: a penalty, a solver without noise, mechanisms with noise."""
 
-    mechanism: str | type[VerticalPlan] = parameter(
-        "{" + ", ".join(f'"{name}"' for name in (*MECHANISMS, _AUTO)) + "} or subclass of VerticalPlan",
+    mechanism: str = parameter(
+        "{" + ", ".join(f'"{name}"' for name in (*MECHANISMS, _AUTO)) + "}",
         default="local-models",
         text=_mechanism_text(),
     )
@@ -76,8 +75,7 @@ class _PenalisedEstimator(VerticalEstimator):
     )
 
     def _check_parameters(self) -> None:
-        if plan_class(self.mechanism) is None:
-            choice("mechanism", self.mechanism, (*MECHANISMS, _AUTO))
+        choice("mechanism", self.mechanism, (*MECHANISMS, _AUTO))
         choice("engine", self.engine, CHOICES)
         number("tol", self.tol, above=0.0)
         super()._check_parameters()
@@ -88,15 +86,12 @@ class _PenalisedEstimator(VerticalEstimator):
         return {"alpha": magnitude("alpha", self.alpha, remedy="Or give 'auto', which is 1 / n_samples.")}
 
     def _make_plan(self, **facts: Any) -> VerticalPlan:
-        form = plan_class(self.mechanism)
         if math.isinf(facts["epsilon"]):
-            if form is not None:
-                raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
             given_options("mechanism_options", self.mechanism_options)
             return ExactPlan(**facts, max_iter=self.max_iter, tol=self.tol)
         mechanism, why = self._chosen(facts["facts"], facts["epsilon"], facts["delta"])
-        kind = plan_class(self.mechanism) or MECHANISMS[mechanism]
-        place = f" for mechanism={(_AUTO if self.mechanism == _AUTO else mechanism)!r}"
+        kind = MECHANISMS[mechanism]
+        place = f" for mechanism={self.mechanism!r}"
         known = kind.options
         if self.mechanism == _AUTO:
             known = (*MECHANISMS["local-models"].options, *SecurePlan.options)
@@ -114,11 +109,8 @@ class _PenalisedEstimator(VerticalEstimator):
         return math.isfinite(epsilon) and self.mechanism in (SecurePlan.name, _AUTO)
 
     def _chosen(self, facts: PublicFacts, epsilon: float, delta: float) -> tuple[str, str]:
-        given = plan_class(self.mechanism)
-        if given is not None:
-            return given.name, ""
         if self.mechanism != _AUTO:
-            return str(self.mechanism), ""
+            return self.mechanism, ""
         if self.engine != "auto":
             return SecurePlan.name, f"engine={self.engine!r} was named"
         unbounded = [name for name, each in facts.descriptions.items() if math.isinf(each.data_norm)]

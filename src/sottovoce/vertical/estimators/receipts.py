@@ -2,7 +2,6 @@
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -24,18 +23,12 @@ _TOLD: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "columns shared": partial(whole_number, at_least=0),
     LEAST_ALPHA: partial(number, above=0.0),
 }
-_GONE: Final = "sharing_options"
 _KINDS: Final = {kind.__name__: kind for kind in ESTIMATORS.values()}
 
 
 def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     """Return the receipt that a training with these parameters gets, as a whole or for one party."""
-    arguments = stated_arguments(parameters)
-    # until decision 73 sparse models had options of the form that went with it: without them receipts state None
-    had = "aggregation" in arguments and _GONE in arguments
-    if had and (arguments[_GONE] is None or arguments["aggregation"] == "global"):
-        del arguments[_GONE]
-    estimator = _KINDS[parameters["estimator"]](**arguments)
+    estimator = _KINDS[parameters["estimator"]](**stated_arguments(parameters))
     if "classes" in parameters:
         given = parameters["classes"] if estimator.classes is None else estimator.classes
         estimator.classes_ = np.array(given, dtype=object)
@@ -52,8 +45,4 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     event = plan.event if party is None else plan.party_events[party]
     run = VerticalSolution(scorer=None, event=event, n_rounds=0, chosen=told)  # type: ignore[arg-type]
     promised = plan.promised_epsilon if party is None else None
-    again = estimator._receipt(plan, run, event, promised, receipt.seeded, party)
-    if not had:
-        return again
-    as_now: Any = again.parameters["arguments"]
-    return replace(again, parameters={**again.parameters, "arguments": {**as_now, _GONE: None}})
+    return estimator._receipt(plan, run, event, promised, receipt.seeded, party)

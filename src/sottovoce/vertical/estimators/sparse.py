@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Mapping
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 
@@ -12,14 +12,12 @@ from sottovoce._validation import choice, in_full, magnitude, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.choices import CHOICES, engine_for, known_options, plan_class
+from sottovoce.vertical.estimators.choices import CHOICES, engine_for
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.protocols.frank_wolfe.exact import ExactBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.private import LocalBallPlan
 from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
-
-MECHANISMS: Final = ("frank-wolfe",)
 
 
 # First among the bases of an estimator: the parameters that it declares again then go before those of its own base.
@@ -59,16 +57,6 @@ class _BallEstimator(VerticalEstimator):
         default=None,
         text="Steps of each party (rounds); None follows a measured rule from public facts.",
     )
-    mechanism: str | type[VerticalPlan] = parameter(
-        '"frank-wolfe" or subclass of VerticalPlan',
-        default="frank-wolfe",
-        text="""A class: a form for study, which the parties must have been given too, ``protocols=[...]``.""",
-    )
-    mechanism_options: Mapping[str, Any] | None = parameter(
-        "dict or None",
-        default=None,
-        text="Options of a form for study.",
-    )
     fit_intercept: bool = parameter(
         "bool",
         default=True,
@@ -89,12 +77,6 @@ class _BallEstimator(VerticalEstimator):
         return None
 
     def _check_parameters(self) -> None:
-        if isinstance(self.aggregation, str) and self.aggregation == "global":
-            raise ParameterError(
-                "aggregation='global' is no more (decision 73, docs/decisions/0011-sparse-models-over-parties.md): "
-                "'secure' has one ball too, and so has either without noise. What was fitted by it is verified by the "
-                "version that fitted it."
-            )
         choice("aggregation", self.aggregation, ("local", SecureBallPlan.name))
         choice("engine", self.engine, CHOICES)
         is_secure = self.aggregation == SecureBallPlan.name
@@ -106,13 +88,10 @@ class _BallEstimator(VerticalEstimator):
         if self.radius_shares is not None and (is_secure or math.isinf(self.epsilon or 0.0)):
             one = "aggregation='secure'" if is_secure else "a training without noise"
             raise ParameterError(f"radius_shares are for several balls; {one} has one. Leave them out.")
-        if plan_class(self.mechanism) is None:
-            choice("mechanism", self.mechanism, MECHANISMS)
         number("tol", self.tol, above=0.0)
         number("label_share", in_full(self.label_share), above=0.0, below=1.0)
         super()._check_parameters()
         self._radius()
-        self._published()
 
     def _radius(self) -> float:
         return magnitude(
@@ -127,28 +106,16 @@ class _BallEstimator(VerticalEstimator):
     def _make_plan(self, **facts: Any) -> VerticalPlan:
         if math.isinf(facts["epsilon"]):
             return ExactBallPlan(**facts, max_iter=self.max_iter, tol=self.tol)
-        facts |= {"n_steps_given": in_full(self.n_steps), "residual_bound": self._residual_bound()}
+        facts |= self._own_options()
         if self.aggregation == SecureBallPlan.name:
             return SecureBallPlan(**facts, engine=engine_for(self.engine, facts["facts"].engines, only=("spu",)))
-        form = plan_class(self.mechanism) or LocalBallPlan
-        own = {"label_share": in_full(self.label_share), "radius_shares": self.radius_shares}
-        return form(**facts, **own, **self._published())
+        return LocalBallPlan(**facts, label_share=in_full(self.label_share), radius_shares=self.radius_shares)
+
+    def _own_options(self) -> dict[str, Any]:
+        return {"n_steps_given": in_full(self.n_steps), "residual_bound": self._residual_bound()}
 
     def _asks_engines(self, epsilon: float) -> bool:
         return math.isfinite(epsilon) and self.aggregation == SecureBallPlan.name
-
-    def _published(self) -> dict[str, Any]:
-        """Return the options of the form for study that was asked for, or refuse what does not go with it."""
-        form = plan_class(self.mechanism)
-        if form is None:
-            if self.mechanism_options is not None:
-                raise ParameterError("mechanism_options are for forms for study; there are none for 'frank-wolfe'.")
-            return {}
-        if math.isinf(self.epsilon or 0.0):
-            raise ParameterError(f"mechanism={form.name!r} is about noise: give a finite epsilon, or leave it out.")
-        if self.aggregation != "local" or self.radius_shares is not None:
-            raise ParameterError("aggregation and radius_shares are for mechanism='frank-wolfe'. Leave them out.")
-        return known_options("mechanism_options", self.mechanism_options, form.options)
 
     def _take(self, plan: VerticalPlan, solution: VerticalSolution, model: str) -> None:
         super()._take(plan, solution, model)

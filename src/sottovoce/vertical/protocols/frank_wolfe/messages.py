@@ -1,6 +1,6 @@
 """Messages of Frank-Wolfe on the l1 ball, and how a party answers them, at what cost."""
 
-from typing import Any, Final
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,8 +13,6 @@ from sottovoce.vertical.protocols.frank_wolfe.columns import pack_places, place_
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, choose_alone, selection_mechanism
 from sottovoce.vertical.wire import Count, Done, Message
 
-NOISES: Final = (1e-6, 1e6)  # noise multipliers
-
 
 def check_ball(facts: PartyFacts, request: Any) -> float:
     """Return the bound on entries, where a request that opens steps of Frank-Wolfe makes sense."""
@@ -24,12 +22,9 @@ def check_ball(facts: PartyFacts, request: Any) -> float:
     facts.one_a_row(request, "labels")
     if request.intercept > 1:
         raise RefusalError(f"intercept is 0 or 1; it is {request.intercept}")
-    for name in ("clip", "selection", "vertex"):
-        if hasattr(request, name):
-            within(name, getattr(request, name))
-    for name, least in (("n_steps", 1), ("sketch_rows", 0)):
-        if hasattr(request, name):
-            count(name, getattr(request, name), least)
+    within("clip", request.clip)
+    within("selection", request.selection)
+    count("n_steps", request.n_steps, 1)
     return bound
 
 
@@ -67,6 +62,7 @@ class TrainOnBall(Request, code=60):
 
     def answer(self, facts: PartyFacts, training: Training) -> Answered[Chosen]:
         bound = check_ball(facts, self)
+        within("vertex", self.vertex)
         within("unit", self.unit)
         selection_mechanism(self.selection)  # what it refuses is refused before anything is charged
         desk = yield RepeatedEvent(BoundedRangeEvent(self.selection), self.n_steps)
