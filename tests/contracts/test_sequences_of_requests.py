@@ -22,7 +22,7 @@ from sottovoce.papers.frank_wolfe.published import PublishedBallStart, Published
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, _covered
-from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo, AllRows
+from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.exact.messages import LbfgsDirection, LbfgsGradient, LbfgsMove, LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, KeepWeights, TrainOnBall
@@ -52,7 +52,6 @@ TRAINING = [
     Describe(),
     Afford('{"kind": "gaussian", "noise_multiplier": 9.0}'),
     Close(),
-    AllRows(),
     AlignSetup(),
     AlignRespond(b"points"),
     AlignTo(announce(ALL)),
@@ -78,8 +77,8 @@ TRAINING = [
     Join([]),
     Poll(),
     KeepJoint("m"),
-    PublishedBallStart("squared", LABELS, 1.0, 1.0, 9.0, 1, 2, 0, 0, 0),
-    PublishedBallStep(ZERO),
+    PublishedBallStart("squared", LABELS, 1.0, 1.0, 9.0, 1, 2, 0, 4, 0),
+    PublishedBallStep(np.zeros(4)),
     Score("m"),
     ShowColumn(0),
 ]
@@ -112,7 +111,7 @@ dataset = "people"
 OPEN, START, UPDATE, STEP = (Prepare(1.0, 0), RoundsStart(0.1), *(RoundsStep(ONE, release) for release in (0, 1)))
 # what a run of one kind asks, and what may come between: sequences of five go that far, those over all kinds three
 RUNS = {
-    "rounds": [AllRows(), OPEN, START, UPDATE, STEP, Keep("m"), Close(),
+    "rounds": [OPEN, START, UPDATE, STEP, Keep("m"), Close(),
                TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m")],
     "ball": [OPEN, AlignTo(announce(SOME)), TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"), Keep("m"),
              KeepWeights("m", [1.0], [1.0]), Close()],

@@ -52,11 +52,11 @@ def in_one_place(federation, purpose):
 
 
 def said(federation):
-    """Return all that is written down at the sites, but for the tables and the alignments that they keep."""
+    """Return all that is written down at the sites, but for the tables and the people of a run that may go on."""
     text = b""
     for name in federation.names:
         for path in federation.kit(name).rglob("*"):
-            kept = any(part.startswith(("alignments", "checkpoint", "journal")) for part in path.parts)
+            kept = any(part.startswith(("checkpoint", "journal")) for part in path.parts)
             if path.is_file() and path.suffix != ".parquet" and path.name != "predictions.csv" and not kept:
                 text += path.read_bytes()
     return text

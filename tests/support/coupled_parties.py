@@ -349,8 +349,7 @@ class Pair:
     def common(self) -> Common:
         """Return what all sessions share, on both tables."""
         one, other = (world.common() for world in self._worlds)
-        people: Any = self._worlds[0].party.people
-        return Common(one + other, people.digest or "")
+        return Common(one + other, self._worlds[0].party.alignment or "")
 
     def close(self) -> None:
         """End what computes in the background."""

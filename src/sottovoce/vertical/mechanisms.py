@@ -25,7 +25,6 @@ _EXACT: Final = Answer("exact", "train without noise, and show slopes: whoever a
 
 PROTOCOLS: Final = (
     Protocol(None, (general.Describe, general.Afford, general.Close)),
-    Protocol(None, (alignment.AllRows,)),
     Protocol(
         Answer(
             "alignment",

@@ -204,7 +204,7 @@ class Desk:
     streams: Callable[[], Streams]  # opens random streams of the session, others at each call
     shortage: Callable[[Event], str]  # tells why the budget does not cover an event; empty if it does
     not_allowed: Callable[[int], str]  # tells why a kind of request is not answered; empty if it is, and for 0
-    people: Any  # who the rows are; only of a party with identifiers
+    identifiers: Callable[[], Any]  # of all rows, those by which they can be aligned; only of a party with identifiers
     guarded: bool = True  # a budget protects the rows from who asks
     most_models: int | None = None  # models that the party keeps at most; None for any number
     kept: Callable[[str, Part], object] = lambda model, part: None  # keeps each
@@ -213,9 +213,8 @@ class Desk:
     ended: bool = False  # set it to forget the session
     # set it to a name, coefficients and an intercept that were released: they are kept when the answer may leave
     later: "tuple[str, Vector, float] | None" = None
-    # set it to people and their rows: the party's table has them, in this order, from the next request on; or to (None,
-    # None) for the whole table
-    aligned: "tuple[list[str], npt.NDArray[np.int64]] | tuple[None, None] | None" = None
+    # set it to people and their rows: the party's table has them, in this order, from the next request on
+    aligned: "tuple[list[str], npt.NDArray[np.int64]] | None" = None
 
     def noise(self) -> np.random.Generator:
         """Open a noise stream; it never outlives the training, so no two processes can share one."""

@@ -165,7 +165,7 @@ class TestRefusals:
             ({"alpha": 0.0}, "alpha must be a finite number >= 1e-50 and <= 1e.50; got 0.0"),
             ({"mu": 0.0}, "mu must be a finite number >= 1e-06 and <= 10000; got 0.0"),
             ({"mu": math.nan}, "mu must be .* got nan"),
-            ({"flip_probability": 0.5}, "flip_probability must be .*< 0.5; got 0.5. Labels that were flipped half"),
+            ({"flip_probability": 0.5}, "flip_probability must be .* got 0.5. Labels that were flipped half"),
             ({"flip_probability": math.nan}, "flip_probability must be .* got nan"),
             ({"label_bound": 1.0}, "label_bound is for numbers as labels.*with the logistic loss"),
             ({"loss": Squared(), "label_bound": 1.0, "flip_probability": 0.1}, "label_bound is for numbers"),

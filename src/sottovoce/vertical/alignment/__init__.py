@@ -6,10 +6,8 @@ from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
     from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, PartyCounts
-    from sottovoce.vertical.alignment.sites import align_over, all_rows_over
+    from sottovoce.vertical.alignment.sites import align_over
 
-__all__ = ["AlignmentReport", "AskedParty", "PartyCounts", "align_over", "all_rows_over"]
+__all__ = ["AlignmentReport", "AskedParty", "PartyCounts", "align_over"]
 
-__getattr__ = lazy_names(
-    __name__, {**dict.fromkeys(__all__, "aligned"), "align_over": "sites", "all_rows_over": "sites"}
-)
+__getattr__ = lazy_names(__name__, {**dict.fromkeys(__all__, "aligned"), "align_over": "sites"})

@@ -81,22 +81,21 @@ class AlignmentReport:
         People that all parties hold.
     parties : tuple of PartyCounts
         In the order of the parties; only those whose rows are known where the alignment ran.
-    bytes_sent : dict of (str, str) to int
-        Bytes of all messages from the first party to the second; empty for "exact", which sends none.
     asked : tuple of AskedParty
         Those in other places, in the order in which they were asked.
+    bytes_sent : int
+        Bytes of all messages; 0 for "exact", which sends none.
     """
 
     method: str
     n_common: int
     parties: tuple[PartyCounts, ...]
-    bytes_sent: dict[tuple[str, str], int]
     asked: tuple[AskedParty, ...] = ()
+    bytes_sent: int = 0
 
     def summary(self) -> str:
         """Return the numbers as lines of text."""
-        names = {each.name for each in self.parties} | {name for pair in self.bytes_sent for name in pair}
-        lines = [f"{self.n_common:,} people in common of {len(names)} parties (method {self.method!r})"]
+        lines = [f"{self.n_common:,} people in common (method {self.method!r})"]
         lines += [
             f"{party.name}: {party.rows:,} rows, {party.missing:,} without an identifier, {party.repeated:,} with a "
             f"repeated one, {party.not_in_common:,} not in common"
@@ -106,8 +105,7 @@ class AlignmentReport:
             f"{party.name}: {party.identifiers:,} identifiers, {party.left:,} people in common after it"
             for party in self.asked
         ]
-        lines += [f"{sender} to {receiver}: {size:,} bytes" for (sender, receiver), size in self.bytes_sent.items()]
-        return "\n".join(lines)
+        return "\n".join([*lines, f"{self.bytes_sent:,} bytes of messages"] if self.bytes_sent else lines)
 
 
 class AlignedParties(InProcessParties):
@@ -187,7 +185,7 @@ def common_rows(
         for name, party in held.items()
     )
     rows = {name: party.rows[place] for (name, party), place in zip(held.items(), places, strict=True)}
-    return rows, AlignmentReport("exact", n_common, counts, {})
+    return rows, AlignmentReport("exact", n_common, counts)
 
 
 def _hold(name: str, given: object, duplicates: str) -> UsableIdentifiers:

@@ -1,10 +1,10 @@
 """Alignment of parties in different places: private set intersection over the messages of `protocols.alignment`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, PartyCounts
-from sottovoce.vertical.coordinator.parties import Parties, Reply
+from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.alignment.messages import (
@@ -13,10 +13,9 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignSet,
     AlignSetup,
     AlignTo,
-    AllRows,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.wire import Done, Message
+from sottovoce.vertical.wire import Done
 
 
 def align_over(parties: Parties, *, client: str | None = None, people: Sequence[str] | None = None) -> AlignmentReport:
@@ -58,82 +57,48 @@ def align_over(parties: Parties, *, client: str | None = None, people: Sequence[
     others = {name: rows for name, rows in _with_tables(parties).items() if name != home.name}
     if not others:
         raise ParameterError(f"an alignment needs at least two parties; there is {home.name!r} alone.")
-    assert home.people is not None
-    held = home.people.identifiers
+    held = home.identifiers
     with parties.session() as talk:
-        lines = [_Line(talk, name, rows) for name, rows in others.items()]
         common, asked = list(people or ()), list[AskedParty]()
         if people is None:
-            common, asked = _held_by_all(held.texts.to_pylist(), lines, home.least_people)
+            common, asked = _held_by_all(held.texts.to_pylist(), talk, others, home.least_people)
             if len(common) < home.least_people:
                 raise _too_few(home, len(common), asked)
         announcement = announce(common)
-        for line in lines:
-            line.ask(AlignTo(announcement), Done)
+        for name in others:
+            talk.ask(name, AlignTo(announcement), Done)
         home.align(common)  # last of all
-    sent = dict[tuple[str, str], int]()
-    for line in lines:
-        sent[line.name, home.name], sent[home.name, line.name] = line.up, line.down
+        sent = talk.uplink_bytes + talk.downlink_bytes
     counts = PartyCounts(home.name, held.n_rows, held.missing, held.repeated, len(held.rows) - len(common))
-    return AlignmentReport("psi" if people is None else "kept", len(common), (counts,), sent, tuple(asked))
+    return AlignmentReport("psi" if people is None else "kept", len(common), (counts,), tuple(asked), sent)
 
 
-def all_rows_over(parties: Parties) -> None:
-    """Let every party have all its rows again, as they are: for tables that are aligned already.
-
-    A party that keeps alignments begins with the last one; with this a run says that it means none of them.
-
-    Raises
-    ------
-    PartyError
-        If a party fails.
-    """
-    with parties.session() as talk:
-        for name in _with_tables(parties):
-            home = parties.here.get(name)
-            if isinstance(home, Party):
-                home.align(None)
-            else:
-                talk.ask(name, AllRows(), Done)
-
-
-class _Line:
-    """One party as a server, ``most`` rows being its whole table; counts the bytes with it, frames included."""
-
-    def __init__(self, talk: Parties, name: str, most: int) -> None:
-        self._talk, self.name, self.most = talk, name, most
-        self.down = self.up = 0
-
-    def ask(self, request: Message, expected: type[Reply]) -> Reply:
-        down, up = self._talk.downlink_bytes, self._talk.uplink_bytes
-        reply = self._talk.ask(self.name, request, expected)
-        self.down += self._talk.downlink_bytes - down
-        self.up += self._talk.uplink_bytes - up
-        return reply
-
-
-def _held_by_all(common: list[str], lines: Sequence[_Line], least: int) -> tuple[list[str], list[AskedParty]]:
+def _held_by_all(
+    common: list[str], talk: Parties, others: Mapping[str, int], least: int
+) -> tuple[list[str], list[AskedParty]]:
     """Return those of the client's identifiers that all servers hold, sorted, and what each server told.
+
+    ``others``: the servers, with the rows of their whole tables.
 
     Each server is asked about those that are left, under new keys; once fewer than ``least`` are left, or a server
     holds fewer, nobody is asked about them any more. Raises `PartyError` if a server does not follow the protocol, as
     far as that can be seen; it was told of nobody.
     """
     asked = []
-    for line in lines:
+    for name, most in others.items():
         if len(common) < least:
             break
-        client, setup = PsiClient(common), line.ask(AlignSetup(), AlignSet).points
+        client, setup = PsiClient(common), talk.ask(name, AlignSetup(), AlignSet).points
         try:
-            client.read_setup(setup, line.most)
+            client.read_setup(setup, most)
             if client.n_server >= least:
-                answer = line.ask(AlignRespond(client.request()), AlignResponse).points
+                answer = talk.ask(name, AlignRespond(client.request()), AlignResponse).points
                 common = [common[place] for place in client.intersect(setup, answer)]
             else:
                 common = []
         except DataError as error:
-            raise PartyError(f"party {line.name!r} sent what is no part of an intersection: {error}") from None
-        asked.append(AskedParty(line.name, client.n_server, len(common)))
+            raise PartyError(f"party {name!r} sent what is no part of an intersection: {error}") from None
+        asked.append(AskedParty(name, client.n_server, len(common)))
     return sorted(common), asked
 
 
@@ -155,7 +120,7 @@ def _client(parties: Parties, name: str | None) -> Party:
         raise ParameterError(
             f"client must be a party that lives here, out of {', '.join(map(repr, here))}; got {name!r}."
         )
-    if here[name].people is None:
+    if here[name].ids is None:
         raise ParameterError(f"party {name!r} has no identifiers to be aligned by: Party(..., ids=...).")
     return here[name]
 

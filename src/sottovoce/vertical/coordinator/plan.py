@@ -405,22 +405,24 @@ def require_row_bounds(facts: PublicFacts, names: Sequence[str], mechanism: str)
             )
 
 
-def split_mu(mu: float, names: Sequence[str], shares: Mapping[str, float] | None) -> dict[str, float]:
-    """Return the mean shift of each party: mu_m^2 = share_m mu^2, so that all together cost mu.
+def shares_of(what: str, names: Sequence[str], given: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the share of each party: what was given, divided by its sum; equal shares for None.
 
-    Raises `ParameterError` if a share is missing, left over, or not positive.
-
-    ``mu``: > 0.
-    ``shares``: by party, positive; divided by their sum. None for equal shares.
+    Raises `ParameterError` if one is missing, left over, or not positive; ``what`` they are called by users.
     """
-    if shares is None:
-        shares = dict.fromkeys(names, 1.0)
-    if not isinstance(shares, Mapping) or set(shares) != set(names):
+    if given is None:
+        given = dict.fromkeys(names, 1.0)
+    if not isinstance(given, Mapping) or set(given) != set(names):
         wanted = ", ".join(map(repr, names))
-        raise ParameterError(f"budget_shares must hold one share for each of {wanted}; got {shares!r}.")
-    weights = {name: magnitude(f"budget_shares[{name!r}]", shares[name]) for name in names}
-    total = math.fsum(weights.values())
-    split = {name: _ROOM * mu * math.sqrt(weight / total) for name, weight in weights.items()}
+        raise ParameterError(f"{what} must hold one share for each of {wanted}; got {given!r}.")
+    weights = {name: magnitude(f"{what}[{name!r}]", given[name]) for name in names}
+    return {name: weight / math.fsum(weights.values()) for name, weight in weights.items()}
+
+
+def split_mu(mu: float, names: Sequence[str], shares: Mapping[str, float] | None) -> dict[str, float]:
+    """Return the mean shift of each party: mu_m^2 = share_m mu^2, so that all together cost mu > 0."""
+    given = shares_of("budget_shares", names, shares)
+    split = {name: _ROOM * mu * math.sqrt(share) for name, share in given.items()}
     for name, part in split.items():
         remedy = "Give it a larger epsilon, or a larger share."
         number(f"mu of party {name!r}", part, at_least=SMALLEST_MU, at_most=LARGEST_MU, remedy=remedy)

@@ -209,24 +209,22 @@ def open_home(site: Site, purpose: str, **more: Any) -> Party:
 
 
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
-    """Take the people in common; a run that goes on takes those of before, one of tables without identifiers all."""
-    from sottovoce.vertical.alignment.sites import align_over, all_rows_over
+    """Take the people in common; a run that goes on takes those of before, one of tables without identifiers has all rows."""
+    from sottovoce.vertical.alignment.sites import align_over
     from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
     from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
 
     progress.phase("aligning")
-    parties = parties_of(home, timeout=max(spec.timeout, _ALIGNING_SECONDS), progress=progress)
     if home.ids is None:
-        all_rows_over(parties)
         return
+    parties = parties_of(home, timeout=max(spec.timeout, _ALIGNING_SECONDS), progress=progress)
     kept = folder / CHECKPOINT / _PEOPLE
     people = read_announcement(kept.read_bytes()) if kept.exists() else None
     report = align_over(parties, client=home.name, people=people)
     if people is None:
         if spec.purpose == "train":
             write_whole(kept, announce(canonical_identifiers("id", home.ids).to_pylist()).decode(), private=True)
-        sent = [{"from": one, "to": other, "bytes": count} for (one, other), count in report.bytes_sent.items()]
-        content = {"digest": home.alignment, **plain(replace(report, bytes_sent={})), "bytes_sent": sent}
+        content = {"digest": home.alignment, **plain(report)}
         write_whole(folder / ALIGNMENT, json.dumps(content, indent=2) + "\n", private=True)
 
 

@@ -143,7 +143,6 @@ class Site:
         if purpose == "train" and self.budget is not None:
             more["budget"] = self.account()
         if ids is not None:
-            more["alignments"] = Path(self.kit.state) / ("alignments" if purpose == "train" else "alignments-score")
             more["least_people"] = self.caps.people or 1
         party = Party(
             X, ids, name=self.kit.name, y=y, data_norm=encoder.data_norm, data_bound=1.0,

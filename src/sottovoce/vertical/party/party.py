@@ -16,7 +16,7 @@ import sqlite3
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
-from pathlib import Path
+from functools import cached_property
 from threading import Lock
 from typing import Any, ClassVar, Final, NoReturn, Self
 
@@ -33,7 +33,6 @@ from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.people import People, alignment_digest
 from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import (
     Answer,
@@ -46,6 +45,8 @@ from sottovoce.vertical.protocol import (
     Training,
     refuse,
 )
+from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
+from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Frame, Message, Refused, decode
 
@@ -97,14 +98,16 @@ class Party:
         Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
     least_people : int
         An alignment over messages to fewer people is refused.
-    alignments : str, Path or None
-        Folder in which the last alignment over messages is kept, with the identifiers of its people. A party that is
-        made with the same folder anew is aligned as it was, where its table still has these people.
     computing : ComputeSite or None
         Where and with whom it computes jointly, for ``mechanism="secure"``; None only with parties of its own process.
     protocols : sequence of Protocol
         Forms for study that it answers beside the closed list, `sottovoce.papers.frank_wolfe.PROTOCOL` say; for parties
         within one process. No organisation's own settings can name any.
+
+    Attributes
+    ----------
+    alignment : str or None
+        Digest of the people whom it was aligned to over messages; None for all its rows.
 
     Raises
     ------
@@ -140,7 +143,6 @@ class Party:
         answers: Collection[str] | None = None,
         journal: Journal | None = None,
         least_people: int = 1,
-        alignments: str | Path | None = None,
         computing: ComputeSite | None = None,
         protocols: Sequence[Protocol] = (),
     ) -> None:
@@ -193,10 +195,7 @@ class Party:
             raise ParameterError(f"computing must be a ComputeSite or None; got {computing!r}.")
         self.computing = computing
         self._whole = (self._table, self.ids, self.y)
-        self.people: People | None = None if self.ids is None else People(name, self.ids, alignments)
-        last = None if self.people is None or "alignment" not in self.answers else self.people.last()
-        if last is not None and len(last[0]) >= self.least_people:
-            self._select(*last)
+        self.alignment: str | None = None
 
     def __repr__(self) -> str:
         return f"Party({self.name!r}, {self.n_rows} rows, {self.n_features} features)"
@@ -214,10 +213,10 @@ class Party:
         """Number of columns."""
         return int(self._table.shape[1])
 
-    @property
-    def alignment(self) -> str | None:
-        """Digest of the people whom this party was aligned to over messages; None for all its rows."""
-        return None if self.people is None else self.people.digest
+    @cached_property
+    def identifiers(self) -> UsableIdentifiers:
+        """Those that the party can be aligned by, of all its rows."""
+        return usable_identifiers(f"ids of party {self.name!r}", self._whole[1])
 
     @property
     def spent(self) -> Event:
@@ -259,14 +258,14 @@ class Party:
             with self._lock:
                 self._become(None, None)
             return
-        if self.people is None:
+        if self.ids is None:
             raise ParameterError(f"party {self.name!r} has no identifiers to be aligned by: Party(..., ids=...).")
         if len(people) < self.least_people:
             raise DataError(
                 f"party {self.name!r} is aligned to at least {self.least_people:,} people; these are {len(people):,}."
             )
         people = sorted(people)
-        rows = self.people.identifiers.rows_of(people)
+        rows = self.identifiers.rows_of(people)
         if rows is None:
             raise DataError(f"party {self.name!r} has no row of some of these people.")
         with self._lock:
@@ -453,7 +452,7 @@ class Party:
             session.owe(place.release)
         desk = Desk(
             self._table, facts, training, self._models, self.feature_names, lambda: session.streams(seed),
-            self.budget.shortage, self._code_not_allowed, self.people, guarded=self.budget.is_limited,
+            self.budget.shortage, self._code_not_allowed, lambda: self.identifiers, guarded=self.budget.is_limited,
             most_models=self.most_models, kept=self._keep, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
         before = training.worker
@@ -481,18 +480,11 @@ class Party:
 
     def _become(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
         """Have these rows of the whole table from now on, None for all; trainings on others are over."""
-        if self.people is None:
-            return
-        self.people.keep(people)  # before it is told that it is done
-        if self.people.digest != (None if people is None else alignment_digest(people)):
-            self._select(people, rows)
+        alignment = None if people is None else hashlib.sha256(announce(people)).hexdigest()
+        if self.ids is not None and self.alignment != alignment:
+            table, ids, y = (each if each is None or rows is None else each[rows] for each in self._whole)
+            self._table, self.ids, self.y, self.alignment = table, ids, y, alignment
             self._sessions.end_trainings()
-
-    def _select(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:
-        assert self.people is not None
-        table, ids, y = (each if each is None or rows is None else each[rows] for each in self._whole)
-        self._table, self.ids, self.y = table, ids, y
-        self.people.digest = None if people is None else alignment_digest(people)
 
     @property
     def _digest(self) -> bytes:
@@ -523,7 +515,7 @@ class Party:
     def _facts(self) -> PartyFacts:
         return PartyFacts(
             self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
-            has_ids=self.people is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
+            has_ids=self.ids is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
         )  # fmt: skip
 

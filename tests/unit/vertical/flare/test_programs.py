@@ -65,7 +65,7 @@ def test_a_run_trains_and_its_model_scores(tmp_path: Path) -> None:
 
 
 @pytest.mark.filterwarnings("ignore:no convergence in max_iter")
-@pytest.mark.parametrize("cut", every_second([11, 14, 19, 24]))
+@pytest.mark.parametrize("cut", every_second([7, 10, 15, 20]))
 def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(cut: int, tmp_path: Path) -> None:
     """What the parties gave is not asked again, but for the one answer that was under way."""
     n_rounds = 6
@@ -82,7 +82,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(cut: int, tmp_p
     assert told["resumed"] is True
     asked = Counter([*answered, *sites.asked])
     parties = len(NAMES) - 1
-    assert asked["Describe"] == 3 * parties  # for each alignment, and once for the training
+    assert asked["Describe"] == parties
     assert n_rounds * parties <= asked["LbfgsGradient"] <= n_rounds * parties + 1
 
 
@@ -95,7 +95,7 @@ def test_the_label_holders_ledger_is_charged_once_for_all_parties(tmp_path: Path
     budget = '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
     settings.write_text(settings.read_text().replace('"exact", ', "") + budget)
     spec = sites.begin(model="sparse-logistic", parameters={"epsilon": 4.0, "delta": 1e-3, "radius": 2.0})
-    assert sites.run(spec, cut=7)["phase"] == "failed"
+    assert sites.run(spec, cut=3)["phase"] == "failed"
     spec.begin_again(sites.home.runs / spec.run)
     told = sites.run(spec)
     assert told["phase"] == "done", told
@@ -116,7 +116,7 @@ def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path:
     assert "AlignSetup" not in sites.asked, "the people of before, without an intersection"
     report = json.loads((sites.home.runs / spec.run / "alignment.json").read_text())
     assert report["n_common"] == N
-    assert {each["to"] for each in report["bytes_sent"]} == set(NAMES)
+    assert report["bytes_sent"] > 0
     score = sites.begin(purpose="score", trained=spec.run, labels=True)
     assert sites.run(score)["phase"] == "done"
     rows = _rows((sites.home.runs / score.run / PREDICTIONS).read_text())
@@ -190,4 +190,4 @@ def test_sites_of_two_versions_do_not_train_together(tmp_path: Path, monkeypatch
         assert told["phase"] == "failed"
         assert "the coordinator runs sottovoce 0.1.0, and " in told["error"]
         assert "party 'north' runs 0.0.9" in told["error"]
-        assert set(sites.asked) <= {"Describe", "AllRows"}
+        assert set(sites.asked) <= {"Describe"}

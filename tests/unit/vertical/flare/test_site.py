@@ -179,16 +179,6 @@ def test_a_run_leaves_so_many_models_and_no_more(tmp_path):
     assert len(site.parts()) == MOST_MODELS
 
 
-def test_alignments_of_the_training_and_of_scoring_are_kept_apart(tmp_path):
-    people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
-    site = read(tmp_path, DATA + SCORING)
-    site.open_party().align(["p001", "p003", "p007"])
-    assert site.open_party().n_rows == 3  # as it was, in the next process too
-    assert site.open_party("score").n_rows == 8
-    site.open_party("score").align(["p002"])
-    assert (site.open_party().n_rows, site.open_party("score").n_rows) == (3, 1)
-
-
 def test_labels_of_people_who_are_scored_are_read_when_asked_for(tmp_path):
     people(8).to_csv(tmp_path / "new.csv", index=False)
     site = read(tmp_path, DATA + SCORING, name="insurer")

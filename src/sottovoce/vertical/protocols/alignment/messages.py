@@ -40,7 +40,7 @@ class AlignSetup(Request, code=80):
         _need_people(facts)
         library()
         desk = yield None
-        server = PsiServer(desk.people.identifiers.texts.to_pylist())
+        server = PsiServer(desk.identifiers().texts.to_pylist())
         desk.training = Training(worker=server)
         return AlignSet(server.setup())
 
@@ -81,21 +81,11 @@ class AlignTo(Request, code=84):
         if len(people) < facts.least_people:
             raise RefusalError(f"it is aligned to at least {facts.least_people:,} people; these are {len(people):,}")
         desk = yield None
-        rows = desk.people.identifiers.rows_of(people)
+        rows = desk.identifiers().rows_of(people)
         if rows is None:  # the coordinator knows them by name: whether all are there is all that it is told
             raise RefusalError(_LACKING)
         desk.training = Training()
         desk.aligned = people, rows
-        return Done()
-
-
-class AllRows(Request, code=86):
-    """Let the party have all its rows again, as they are: a run without an alignment begins with it."""
-
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
-        desk = yield None
-        desk.training = Training()
-        desk.aligned = None, None  # a party without identifiers has no other table
         return Done()
 
 

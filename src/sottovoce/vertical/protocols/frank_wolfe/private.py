@@ -19,7 +19,7 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent, co
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution
+from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, shares_of
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.frank_wolfe.columns import unpack_places
 from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen, TrainOnBall
@@ -59,14 +59,7 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
     @cached_property
     def shares(self) -> dict[str, float]:
         """Share of each party in the radius; they add up to 1."""
-        given, names = self.radius_shares, self.facts.names
-        if given is None:
-            return dict.fromkeys(names, 1.0 / len(names))
-        if not isinstance(given, Mapping) or set(given) != set(names):
-            wanted = ", ".join(map(repr, names))
-            raise ParameterError(f"radius_shares must hold one share for each of {wanted}; got {given!r}.")
-        weights = {name: magnitude(f"radius_shares[{name!r}]", given[name]) for name in names}
-        return {name: weight / math.fsum(weights.values()) for name, weight in weights.items()}
+        return shares_of("radius_shares", self.facts.names, self.radius_shares)
 
     def in_units(self, name: str, weights: Vector) -> tuple[Vector, float]:
         """Return coefficients and intercept of a party in the units of its columns and of the labels."""

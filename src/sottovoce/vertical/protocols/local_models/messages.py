@@ -4,21 +4,9 @@ from sottovoce._numerics import Vector
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.parallel import team
-from sottovoce.vertical.protocol import (
-    LARGEST_MU,
-    SMALLEST_MU,
-    Answered,
-    PartyFacts,
-    RefusalError,
-    Request,
-    Training,
-    event_text,
-    within,
-)
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, event_text
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
 from sottovoce.vertical.wire import Message
-
-_LEAST_TRUTH = 1e-10  # 1 - 2 p of labels that are flipped with probability p
 
 
 class Trained(Message, code=41):
@@ -48,11 +36,6 @@ class TrainOnLabels(Request, code=106):
         facts.one_a_row(self, "labels")
         if self.loss not in TRAININGS:
             raise RefusalError(f"there is no training on released labels for the loss {self.loss!r}")
-        within("alpha", self.alpha)
-        within("mu", self.mu, SMALLEST_MU, LARGEST_MU)
-        within("flip_probability", self.flip_probability, 0.0, 0.5 * (1.0 - _LEAST_TRUTH))
-        if self.label_bound != 0.0:
-            within("label_bound", self.label_bound)
         plan = TRAININGS[self.loss](
             n_samples=facts.n_rows,
             n_features=facts.n_features,

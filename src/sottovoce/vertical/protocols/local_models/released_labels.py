@@ -50,6 +50,7 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_bel
 from sottovoce.randomness import Streams
 from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU
 
+_LEAST_TRUTH: Final = 1e-10  # 1 - 2 p of labels that are flipped with probability p
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 
 
@@ -83,7 +84,7 @@ class ReleasedLabelsPlan(ABC):
         remedy = "A larger mu of Gaussian DP protects nobody."
         number("mu", self.mu, at_least=SMALLEST_MU, at_most=LARGEST_MU, remedy=remedy)
         number(
-            "flip_probability", self.flip_probability, at_least=0.0, below=0.5,
+            "flip_probability", self.flip_probability, at_least=0.0, at_most=0.5 * (1.0 - _LEAST_TRUTH),
             remedy="Labels that were flipped half of the time say nothing.",
         )  # fmt: skip
         if self.label_bound is not None:
