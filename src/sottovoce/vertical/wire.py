@@ -7,9 +7,9 @@ it is
 ``b"SVM2"``           the format and its version
 u16                   the number of its kind, which no other message has
 u64                   length of what follows, in bytes
-the fields in order   a float as f64, a whole number as i64, a vector as u64 length and so many f64, a string as
-                      u32 length and UTF-8; all little endian. A count (a whole number >= 0) in groups of seven bits,
-                      the lowest first, each but the last with its high bit set; bytes as their count and themselves
+the fields in order   a float as f64, a vector as u64 length and so many f64, a string as u32 length and UTF-8; all
+                      little endian. A whole number >= 0 in groups of seven bits, the lowest first, each but the last
+                      with its high bit set; bytes as their count and themselves
 ====================  ============================================================================================
 
 `decode` accepts exactly what `Message.encode` can write of the kinds that are due: lengths that add up, finite numbers
@@ -28,14 +28,15 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import Annotated, Any, ClassVar, Final, Self, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, Final, Self, dataclass_transform, get_type_hints
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.exceptions import MessageError
 
-Count = Annotated[int, "a whole number >= 0"]
+Count = int
+"""In a message every whole number is one: at least 0, below 2^63."""
 
 _HEAD: Final = struct.Struct("<4sHQ")
 _MAGIC: Final = b"SVM2"
@@ -139,20 +140,17 @@ Take = Callable[[int], memoryview]
 class _Field(ABC):
     """How fields of one type are checked, written and read."""
 
-    form: ClassVar[str] = ""
-    """Of what `struct` writes."""
-
     @abstractmethod
     def checked(self, where: str, value: Any) -> Any:
         """Return the value as it is kept; ``where`` is for the error."""
 
+    @abstractmethod
     def packed(self, value: Any) -> tuple[bytes, ...]:
         """Return it as bytes, in parts, so that a long one is not copied to be put behind its length."""
-        return (struct.pack(self.form, value),)
 
+    @abstractmethod
     def taken(self, where: str, take: Take) -> Any:
         """Read it back."""
-        return struct.unpack(self.form, take(struct.calcsize(self.form)))[0]
 
 
 class _Text(_Field):
@@ -179,21 +177,13 @@ class _Text(_Field):
             raise MessageError(f"{where} is not UTF-8.") from None
 
 
-class _Whole(_Field):
-    form = "<q"
-
+class _Count(_Field):
     def checked(self, where: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or not -(2**63) <= value < 2**63:
-            raise MessageError(f"{where} must be a whole number of 64 bits; got {type(value).__name__}.")
-        return int(value)
-
-
-class _Count(_Whole):
-    def checked(self, where: str, value: Any) -> Any:
-        value = super().checked(where, value)
+        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value >= 2**63:
+            raise MessageError(f"{where} must be a whole number of 63 bits; got {type(value).__name__}.")
         if value < 0:
             raise MessageError(f"{where} must be a whole number >= 0; got {value}.")
-        return value
+        return int(value)
 
     def packed(self, value: Any) -> tuple[bytes, ...]:
         groups = bytearray()
@@ -221,15 +211,13 @@ class _Bytes(_Field):
         return value
 
     def packed(self, value: Any) -> tuple[bytes, ...]:
-        return *_FIELDS[Count].packed(len(value)), value
+        return *_FIELDS[int].packed(len(value)), value
 
     def taken(self, where: str, take: Take) -> Any:
-        return bytes(take(_FIELDS[Count].taken(where, take)))
+        return bytes(take(_FIELDS[int].taken(where, take)))
 
 
 class _Real(_Field):
-    form = "<d"
-
     def checked(self, where: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
             raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
@@ -237,6 +225,12 @@ class _Real(_Field):
             return float(value)
         except OverflowError:  # a whole number beyond the doubles
             return math.nan
+
+    def packed(self, value: Any) -> tuple[bytes, ...]:
+        return (struct.pack("<d", value),)
+
+    def taken(self, where: str, take: Take) -> Any:
+        return struct.unpack("<d", take(8))[0]
 
 
 class _Numbers(_Field):
@@ -260,7 +254,7 @@ class _Numbers(_Field):
 
 
 _FIELDS: Final[dict[Any, _Field]] = {
-    str: _Text(), int: _Whole(), Count: _Count(), bytes: _Bytes(), float: _Real(), Vector: _Numbers()
+    str: _Text(), int: _Count(), bytes: _Bytes(), float: _Real(), Vector: _Numbers()
 }  # fmt: skip
 
 
