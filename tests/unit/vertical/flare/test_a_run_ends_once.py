@@ -158,7 +158,7 @@ class Machine:
         if step == "next":
             self.engine.waiting.start()
         elif step == "go":
-            running.go(2)
+            running.go(1)
         elif step == "crash":
             running.crash()
         elif step == "end":
