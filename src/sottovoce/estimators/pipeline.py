@@ -56,7 +56,6 @@ from sottovoce.estimators.reading import (
     labels_of,
     least_rows,
     public_size,
-    refuse_beside,
     without_rows,
 )  # fmt: skip
 from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
@@ -316,7 +315,6 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         self.checked()[0].check_weights(X, sample_weight)
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
         self._example = example_of(X)
-        refuse_beside(X, **rows)
         refuse_same_names(X)
         if isinstance(X, OutsideTable):
             check_public_sizes(X, y)

@@ -49,27 +49,39 @@ _MOST: Final = 2000
 
 
 @dataclass(frozen=True, kw_only=True)
-class FrankWolfePlan(Plan):
+class PlanInSet(Plan):
+    """Plan of steps within a set of coefficients, for rows with entries in [-1, 1]."""
+
+    radius: float  # > 0; l1 norm of the ball, the intercept's column of ones included
+    constraint: str = L1  # one of "l1", "nonnegative", "simplex"; the set of coefficients
+
+    def check(self) -> None:
+        number("radius", self.radius, above=0.0)
+        self.set  # noqa: B018  refuses a wrong name
+
+    @cached_property
+    def set(self) -> CoefficientSet:
+        return coefficient_set(self.constraint, self.radius, self.n_weights, has_intercept=self.intercept > 0.0)
+
+    def details(self) -> dict[str, object]:
+        kind = {} if self.constraint == L1 else {"set of coefficients": self.set.words}
+        return {"radius of the l1 ball (scaled)": self.radius, **kind}
+
+
+@dataclass(frozen=True, kw_only=True)
+class FrankWolfePlan(PlanInSet):
     """Plan of private Frank-Wolfe; labels of squared loss are within [-1, 1]."""
 
     solver = "frank-wolfe"
     proof = "docs/privacy/frank_wolfe.md"
     takes_persons = True
 
-    radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1], the intercept's column of ones included
     n_steps_given: int | None = None  # number of steps; None follows a public rule
-    constraint: str = L1  # one of "l1", "nonnegative", "simplex"; the set of coefficients
 
     def check(self) -> None:
         super().check()
-        number("radius", self.radius, above=0.0)
-        self.set  # noqa: B018  refuses a wrong name
         if self.n_steps_given is not None:
             whole_number("n_steps", self.n_steps_given, at_least=1, at_most=1_000_000)
-
-    @cached_property
-    def set(self) -> CoefficientSet:
-        return coefficient_set(self.constraint, self.radius, self.n_weights, has_intercept=self.intercept > 0.0)
 
     @property
     def mechanism(self) -> str:
@@ -104,8 +116,7 @@ class FrankWolfePlan(Plan):
 
     def details(self) -> dict[str, object]:
         return {
-            "radius of the l1 ball (scaled)": self.radius,
-            **({} if self.constraint == L1 else {"set of coefficients": self.set.words}),
+            **super().details(),
             "steps of each model": self.n_steps,
             "bounded range of a selection": self.selection_range,
             "clip of a row's slope": self.clip,

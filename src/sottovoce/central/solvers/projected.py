@@ -13,20 +13,19 @@ References
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.coefficient_sets import L1, CoefficientSet, coefficient_set
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.data.rows import Rows
+from sottovoce.central.solvers.frank_wolfe import PlanInSet
 from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
 
 
 @dataclass(frozen=True, kw_only=True)
-class ProjectedGradientPlan(UnprotectedPlan):
+class ProjectedGradientPlan(PlanInSet, UnprotectedPlan):
     """Plan of projected gradients."""
 
     solver = "projected gradients (no privacy)"
@@ -34,24 +33,12 @@ class ProjectedGradientPlan(UnprotectedPlan):
     gap, least_gap = "largest relative gap", None
     measure, unit, remedy = "Frank-Wolfe gap", "steps", "Raise max_iter or tol."
 
-    radius: float  # > 0; l1 norm of the ball, for rows with entries in [-1, 1]
-    constraint: str = L1  # one of "l1", "nonnegative", "simplex"; the set of coefficients
-
-    def check(self) -> None:
-        super().check()
-        self.set  # noqa: B018  refuses a wrong name
-
-    @cached_property
-    def set(self) -> CoefficientSet:
-        return coefficient_set(self.constraint, self.radius, self.n_weights, has_intercept=self.intercept > 0.0)
-
     @property
     def mechanism(self) -> str:
         return f"accelerated projected gradients on {self.set.words} without noise"
 
     def details(self) -> dict[str, object]:
-        kind = {} if self.constraint == L1 else {"set of coefficients": self.set.words}
-        return {"radius of the l1 ball (scaled)": self.radius, **kind, "tol": self.tol, "max_iter": self.max_iter}
+        return {**super().details(), "tol": self.tol, "max_iter": self.max_iter}
 
     def exact(self, part: Part) -> Exact:
         rows, y, team = part.rows, part.memory.whole(TARGET), part.team
