@@ -117,8 +117,7 @@ def make_plan(cell: Cell) -> Any:
     return JointPlan(
         n_samples=cell.n,
         blocks=tuple(
-            Block(name=f"party{place}", n_features=width, data_norm=1.0, nonnegative=False)
-            for place, width in enumerate(widths)
+            Block(name=f"party{place}", n_features=width, data_norm=1.0) for place, width in enumerate(widths)
         ),
         helpers=tuple(f"helper{place}" for place in range(cell.helpers)),
         label_holder="party0",
@@ -127,7 +126,6 @@ def make_plan(cell: Cell) -> Any:
         label_bounds=(-1.0, 1.0) if cell.loss in RIDGE else None,
         alpha=1e-3,
         fit_intercept=True,
-        labels_public=False,
         epsilon=EPSILON,
         delta=DELTA,
         colluding=1,

@@ -70,7 +70,6 @@ def test_what_is_no_plan_is_refused(parties, text):
         (plan_of(n_samples=N + 1), "the plan says"),
         (block(PLAN, 1, data_norm=1.0), "the plan says"),
         (block(PLAN, 1, n_features=3), "the plan says"),
-        (block(PLAN, 1, nonnegative=True), "the plan says"),
         (block(PLAN, 1, name="shop"), "this is 'clinic'"),
         (plan_of(engine="spu"), "it does not compute with the engine 'spu'"),
         (dataclasses.replace(PLAN, blocks=(*PLAN.blocks[:1], dataclasses.replace(PLAN.blocks[1], name="notary")),

@@ -21,7 +21,7 @@ from sottovoce.central.newton_schedule import CurvatureByWeight, NewtonSchedule,
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.vertical.engines.programs import MoveDuals, Program
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, ClippedPasses, Passes
+from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, MARGIN, ClippedPasses, Passes
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
 if TYPE_CHECKING:
@@ -36,8 +36,6 @@ _MOST_PASSES: Final = 24
 _LEAST_SMOOTHING: Final = 1.0  # of the hinge inside: few steps cannot follow a sharper corner
 _SMALLEST_STEP_OF_HINGE: Final = 0.4  # where l'' is seen as 0 between its corners, steps would be far too long
 _DUAL: Final = 2**22
-_MARGIN: Final = 2**10
-_MARGIN_BOUND: Final = 2**36
 _NARROWEST, _WIDEST = 2.0**-6, 2.0**6  # smoothing of the hinge
 
 
@@ -67,7 +65,6 @@ class DualPasses(ClippedPasses):
             more = _MORE_PASSES * math.log(max(1.0, schedule.information / _SOME)) ** 2
             n_passes = round(min(_PASSES + more, _MOST_PASSES))
         self.schedule = replace(schedule, n_passes=n_passes)
-        self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
         self.share_out(self.schedule.clips, _DUAL)
 
     def program(self, step: int) -> Program:
@@ -92,7 +89,7 @@ class DualPasses(ClippedPasses):
 def _link(loss: Loss) -> MoveDuals:
     """Return -l' in whole numbers; its clip is each pass's own."""
     if isinstance(loss, Logistic):
-        factors, bounds = sigmoid_clips(_MARGIN, _DUAL)
+        factors, bounds = sigmoid_clips(MARGIN, _DUAL)
         return MoveDuals(clip=1, offset=_DUAL // 2, factors=factors, bounds=bounds)
     assert isinstance(loss, SmoothedHinge)
     if not _NARROWEST <= loss.smoothing <= _WIDEST:
@@ -100,9 +97,9 @@ def _link(loss: Loss) -> MoveDuals:
             f"smoothing must be within {_NARROWEST:g} and {_WIDEST:g} inside secure computation, whose whole numbers "
             f"count the slope; got {loss.smoothing!r}. Use 0.5."
         )
-    factor = round(_DUAL / (loss.smoothing * _MARGIN))
+    factor = round(_DUAL / (loss.smoothing * MARGIN))
     half = _DUAL // 2  # y clip(factor (1 - y z), 0, 1), of which y / 2 is taken out
-    return MoveDuals(clip=1, offset=half, factors=(factor,), bounds=(half,), shift=factor * _MARGIN - half)
+    return MoveDuals(clip=1, offset=half, factors=(factor,), bounds=(half,), shift=factor * MARGIN - half)
 
 
 _CLIPS: Final = (

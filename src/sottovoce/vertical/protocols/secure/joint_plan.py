@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import choice, magnitude, number, truth, whole_number
+from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.central.data.rows import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
@@ -46,15 +46,10 @@ class Block(Held):
     most_features: ClassVar[int] = _MOST_WEIGHTS
 
     data_norm: float  # public bound on the length of a row; longer ones are shortened
-    nonnegative: bool = False  # whether no entry is negative. No sensitivity here is smaller for it.
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        place = f"of party {self.name!r}"
-        self.keep(
-            data_norm=magnitude(f"data_norm {place}", self.data_norm),
-            nonnegative=truth(f"nonnegative {place}", self.nonnegative),
-        )
+        self.keep(data_norm=magnitude(f"data_norm of party {self.name!r}", self.data_norm))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,7 +65,6 @@ class JointPlan(AgreedPlan):
     blocks: tuple[Block, ...]
     smoothing: float = 0.5  # width of the rounded corner of the smoothed hinge
     alpha: float  # penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses
-    labels_public: bool = False  # labels are treated as secret either way
     colluding: int = 1  # parties whose own shares of the noise are taken to be known to each other
     # None follows a rule; 0, for the squared loss alone, opens the second moments and nothing else
     n_passes: int | None = None
@@ -84,7 +78,6 @@ class JointPlan(AgreedPlan):
         self.keep(
             alpha=magnitude("alpha", self.alpha),
             smoothing=number("smoothing", self.smoothing, above=0.0),
-            labels_public=truth("labels_public", self.labels_public),
             colluding=whole_number("colluding", self.colluding, at_least=1),
         )
         if self.n_passes is not None:
@@ -118,7 +111,7 @@ class JointPlan(AgreedPlan):
     # ------------------------------------------------------------------ parties
 
     def declared(self, facts: PartyFacts) -> dict[str, object]:
-        return {"n_features": facts.n_features, "data_norm": facts.row_bound, "nonnegative": bool(facts.nonnegative)}
+        return {"n_features": facts.n_features, "data_norm": facts.row_bound}
 
     @cached_property
     def _parts(self) -> dict[str, RowPart]:

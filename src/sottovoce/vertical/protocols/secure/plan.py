@@ -249,12 +249,10 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         return JointPlan.of(
             self,
             blocks=tuple(
-                Block(name, each.n_features, each.data_norm, bool(each.nonnegative))
-                for name, each in self.facts.descriptions.items()
+                Block(name, each.n_features, each.data_norm) for name, each in self.facts.descriptions.items()
             ),
             **({} if hinge is None else {"loss": "smoothed hinge", "smoothing": float(hinge.smoothing)}),
             alpha=self.alpha,
-            labels_public=False,  # they are shared as secrets like everything else: it costs nothing here
             colluding=self.colluding,
             n_passes=self.n_passes,
         )

@@ -62,10 +62,14 @@ class Training(ABC):
     def details(self) -> dict[str, object]: ...
 
 
+MARGIN: Final = 2**10
+
+
 class ClippedPasses(Training):
     """Passes in which every row moves its secret dual variable by at most the clip of the pass."""
 
     has_duals = True
+    margin_unit, margin_bound = MARGIN, 2**36
 
     mu_passes: float  # Gaussian-DP parameter of all passes
 
@@ -106,8 +110,6 @@ _PENALTY: Final = 0.05  # times 1 / mu
 
 _OFFSET: Final = 2**8
 _DUAL: Final = LABEL * ROW * _OFFSET  # of half the range of labels
-_MARGIN: Final = 2**10
-_MARGIN_BOUND: Final = 2**36
 _MOST_MARGIN: Final = 8  # in units of half the range of labels: predictions beyond are cut inside
 
 
@@ -163,7 +165,6 @@ class RefinedRidge(ClippedPasses):
         n_passes = _PASSES if plan.n_passes is None else plan.n_passes
         self.moments = plan.shared(2 * length**2, plan.mu * math.sqrt(_MOMENTS_SHARE))
         self.mu_passes = plan.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
-        self.margin_unit, self.margin_bound = _MARGIN, _MARGIN_BOUND
         start = _CLIP * (1.0 + self.mu_seen * plan.n_samples / plan.n_weights / _MANY) ** 0.25
         self.share_out([min(_MOST_CLIP, start * _DECAY**k) for k in range(n_passes)], _DUAL, LABEL**2)
 
@@ -174,8 +175,8 @@ class RefinedRidge(ClippedPasses):
 
     def program(self, step: int) -> Program:
         """Return how dual variables move in a pass: a target is label minus margin."""
-        factor = round(_DUAL / _MARGIN)
-        bound = factor * _MOST_MARGIN * _MARGIN
+        factor = round(_DUAL / MARGIN)
+        bound = factor * _MOST_MARGIN * MARGIN
         return MoveDuals(clip=self.clips[step - 1], offset=_OFFSET, factors=(factor,), bounds=(bound,))
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
