@@ -13,7 +13,6 @@ from sottovoce.privacy.events import NothingReleased, compose
 from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLogisticRegression
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.secure import messages as handlers
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import Card, Connect, Invite, Join, KeepJoint, Opened, Poll
 from sottovoce.vertical.wire import Done
 from support.joint_table import NOTHING, Table, block, refused, share_nothing_uncovered
@@ -302,7 +301,7 @@ def test_many_starts_at_once_are_one():
 @pytest.mark.parametrize("size", [1e18, 1e308])
 def test_points_of_any_size_keep_margins_within_what_the_plan_says(engine, size):
     """A product that is not a number would be any whole number at all."""
-    plan = JointPlan.from_text(dataclasses.replace(PLAN, engine=engine).text())
+    plan = handlers.plan_from_text(dataclasses.replace(PLAN, engine=engine).text())
     rows = plan.rows("clinic", X[:, 3:])
     usual = np.abs(plan.margins("clinic", rows, np.array([1e12, 1e12]))).max()
     for point in ([size, -size], [size, size], [-size, size]):

@@ -87,7 +87,7 @@ def test_numbers_of_any_kind_are_the_same_plan():
     other = plan(epsilon=1.0, alpha=0.5)
     assert one.text() == other.text()
     squared = plan(loss="squared", label_bounds=[0, np.int64(1)])
-    assert JointPlan.from_text(squared.text()) == squared
+    assert plan_from_text(squared.text()) == squared
 
 
 @pytest.mark.parametrize(

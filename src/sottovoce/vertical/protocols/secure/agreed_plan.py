@@ -159,22 +159,6 @@ class AgreedPlan(_Plain, ABC):
     def text(self) -> str:
         return json.dumps(asdict(self), sort_keys=True, separators=(",", ":"), allow_nan=False)
 
-    @classmethod
-    def from_text(cls, text: str) -> Self:
-        """Read a plan of this kind; the text must be exactly that of a plan: there is one way to write each.
-
-        Raises `ParameterError` if it is not, or the plan is none that can be run.
-        """
-        data = read_text(text)
-        try:
-            given: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-            plan = cls(**given | {"blocks": tuple(cls.held(**each) for each in data["blocks"])})
-        except (TypeError, KeyError):
-            raise ParameterError("the text is not a plan of a joint training.") from None
-        if plan.text() != text:
-            raise ParameterError("the text is a plan, but not in its canonical form.")
-        return plan
-
     @cached_property
     def digest(self) -> str:
         """What parties compare, of the plan."""
@@ -264,12 +248,3 @@ class AgreedPlan(_Plain, ABC):
     def details(self) -> dict[str, object]:
         """Return what this kind of plan tells of itself in a receipt."""
         return {"engine": self.engine, "protocol": self.protocol, "parties that compute": list(self.ranks)}
-
-
-def read_text(text: str) -> dict[str, Any]:
-    """Return the object that JSON says; an empty one for what is none."""
-    try:
-        found = json.loads(text)
-    except (ValueError, RecursionError):
-        return {}
-    return found if isinstance(found, dict) else {}

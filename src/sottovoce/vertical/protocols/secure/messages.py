@@ -9,15 +9,16 @@ coordinator gets that sends anything else, in any order, is at most what the sta
 import hashlib
 import json
 from dataclasses import fields
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
 from sottovoce._numerics import Vector
+from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, refuse
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, read_text
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.worker import JointWorker
@@ -30,13 +31,22 @@ _KINDS: Final[tuple[type[AgreedPlan], ...]] = (JointPlan, ColumnPlan)
 
 
 def plan_from_text(text: str) -> AgreedPlan:
-    """Read a plan of any kind; the text must be exactly that of a plan.
+    """Read a plan of any kind; the text must be exactly that of a plan: there is one way to write each.
 
     Raises `ParameterError` if it is not, or the plan is none that can be run.
     """
-    names = read_text(text).keys()
-    kind = next((kind for kind in _KINDS if names == {field.name for field in fields(kind)}), JointPlan)
-    return kind.from_text(text)
+    try:
+        data = json.loads(text)
+        kind = next(kind for kind in _KINDS if data.keys() == {field.name for field in fields(kind)})
+        given: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
+        plan = kind(**given | {"blocks": tuple(kind.held(**each) for each in data["blocks"])})
+    except ParameterError:
+        raise
+    except (ValueError, RecursionError, AttributeError, StopIteration, TypeError):
+        raise ParameterError("the text is not a plan of a joint training.") from None
+    if plan.text() != text:
+        raise ParameterError("the text is a plan, but not in its canonical form.")
+    return plan
 
 
 class Card(Message, code=93):
