@@ -205,7 +205,7 @@ def test_a_place_is_all_that_is_opened():
     engines = [CountingEngine(session, rank, 3) for rank in range(3)]
     _, opened = run_jointly(one, tables, y, engines=engines)
     for engine in engines:
-        assert engine.opened == ["place"] * 3
+        assert engine.opened == ["opened"] * 3
         assert engine.names == {"rows0.0", "rows1.0", "y.0"}
     assert [each.shape for each in opened] == [(1,)] * 3
 

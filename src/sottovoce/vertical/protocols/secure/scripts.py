@@ -74,12 +74,18 @@ class Script(ABC):
         mine = self.piece(whole, place) if self.rank == owner else None
         self.engine.put(name, owner, (self.plan.piece, *width), mine)
 
-    def put_noise(self, share: Whole) -> list[str]:
-        """Share the noise of all parties, of this one's shape, and return its names."""
-        names = [f"noise{rank}" for rank in range(len(self.plan.ranks))]
-        for rank, name in enumerate(names):
+    def opened(self, program: Program, names: list[str], share: Whole) -> Whole:
+        """Open variables as the program says, with the noise of all parties: nothing here is opened without.
+
+        ``share``: this party's noise; that of the others has its shape.
+        """
+        noises = [f"noise{rank}" for rank in range(len(self.plan.ranks))]
+        for rank, name in enumerate(noises):
             self.engine.put(name, rank, share.shape, share if rank == self.rank else None)
-        return names
+        self.engine.run(program, [*names, *noises], ["opened"])
+        found = self.engine.reveal("opened")
+        self.engine.drop("opened", *names, *noises)
+        return found
 
     def places(self) -> Iterator[slice]:
         """Return the pieces of the rows, the last one filled up."""
@@ -157,15 +163,9 @@ class SumScript(Script):
             self.put_zeros(f"a.{p}", (plan.piece,))
 
     def _open(self, step: int, shares: Sequence[Whole]) -> Vector:
-        """Add the noise of all parties to each opening of a step, and open it."""
-        engine, openings = self.engine, self.plan.openings(step)
-        opened = []
-        for opening, share in zip(openings, shares, strict=True):
-            noises = self.put_noise(share)
-            engine.run(Mask(), [opening.name, *noises], ["opened"])
-            opened.append(engine.reveal("opened").astype(np.float64).ravel())
-            engine.drop("opened", opening.name, *noises)
-        return np.concatenate(opened)
+        openings = zip(self.plan.openings(step), shares, strict=True)
+        found = [self.opened(Mask(), [opening.name], share) for opening, share in openings]
+        return np.concatenate([each.astype(np.float64).ravel() for each in found])
 
 
 class ColumnScript(Script):
@@ -174,7 +174,7 @@ class ColumnScript(Script):
     plan: "ColumnPlan"
 
     def open(self, step: int, points: Mapping[str, Vector], shares: Sequence[Whole]) -> Vector:
-        plan, engine = self.plan, self.engine
+        plan = self.plan
         if step == 0:
             for p, place in enumerate(self.places()):
                 for m, block in enumerate(plan.blocks):
@@ -183,10 +183,7 @@ class ColumnScript(Script):
         # the first choice is for the model 0
         margins = self.margins(points) if step else np.zeros(plan.n_samples, np.int64)
         sums = self.add_up(plan.scores, margins)
-        noises = self.put_noise(shares[0])
-        engine.run(plan.choice, [*sums, *noises], ["place"])
-        opened = engine.reveal("place")
+        opened = self.opened(plan.choice, sums, shares[0])
         if not 0 <= int(opened[0]) < 2 * plan.n_columns:
             raise EngineError("what was opened is no place of a column; a party computes something else")
-        engine.drop("place", *sums, *noises)
         return opened.astype(np.float64)
