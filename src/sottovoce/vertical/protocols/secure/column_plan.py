@@ -30,10 +30,11 @@ from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held, Steps
 from sottovoce.vertical.protocols.secure.dual_passes import sigmoid_clips
 from sottovoce.vertical.protocols.secure.scripts import ColumnScript
+from sottovoce.vertical.protocols.secure.whole_rows import ROW, whole_margins
 
 _LOSSES: Final = ("squared", "logistic")
 _ENGINES: Final = ("spu", "in-process")
-_ENTRY: Final = 2**14  # of the largest data_bound
+_ENTRY: Final = ROW  # of the largest data_bound
 _SLOPE: Final = 2**14  # of the bound on a residual
 _LOGISTIC_SLOPE: Final = 2**18
 _LOGISTIC_MARGIN: Final = 2**7
@@ -245,23 +246,15 @@ class ColumnPlan(AgreedPlan):
             return np.where(np.asarray(y) > 0.0, 1, -1).astype(np.int64)
         assert self.label_bounds is not None
         cut = np.clip(np.nan_to_num(np.asarray(y, dtype=np.float64), nan=self.middle), *self.label_bounds)
-        return self._whole((cut - self.middle) / self.label_unit)
+        with np.errstate(all="ignore"):
+            steps = np.nan_to_num((cut - self.middle) / self.label_unit * self.per_unit, nan=0.0)
+        return np.rint(np.clip(steps, -_MARGIN_BOUND, _MARGIN_BOUND)).astype(np.int64)
 
     def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
         width = self._block(name).n_features
-        margins = np.zeros(len(rows), np.int64)
         taken = np.flatnonzero(point[:width])
         constant = self.intercept_entry * float(point[width]) if len(point) > width else 0.0
-        for low in range(0, len(rows), PIECE):
-            with np.errstate(all="ignore"):
-                exact = rows[low : low + PIECE, taken].astype(np.float64) @ point[taken] / _ENTRY + constant
-                margins[low : low + PIECE] = self._whole(exact)
-        return margins
-
-    def _whole(self, predictions: Vector) -> Whole:
-        with np.errstate(all="ignore"):
-            steps = np.nan_to_num(predictions * self.per_unit, nan=0.0)
-        return np.rint(np.clip(steps, -_MARGIN_BOUND, _MARGIN_BOUND)).astype(np.int64)
+        return whole_margins(rows, point[taken], constant, self.per_unit, _MARGIN_BOUND, taken)
 
     def _block(self, name: str) -> Columns:
         return next(block for block in self.blocks if block.name == name)

@@ -31,7 +31,7 @@ from sottovoce.vertical.protocols.secure.training import (
     RefinedRidge,
     Training,
 )
-from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_weights
+from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_weights, whole_margins
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
 _BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "shamir": 2**60}  # sums below them are exact
@@ -231,10 +231,10 @@ class JointPlan(AgreedPlan):
         return (0.5 * (low + high), 0.5 * (high - low)) if self.fit_intercept else (0.0, max(abs(low), abs(high)))
 
     def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
-        part, training = self._parts[name], self.training
-        width = part.n_features
+        width, training = self._parts[name].n_features, self.training
         constant = self.constant / ROW * float(point[width]) if len(point) > width else 0.0
-        return part.margins(rows, point[:width], constant, training.margin_unit, training.margin_bound)
+        unit, bound = training.margin_unit, training.margin_bound
+        return whole_margins(rows, point[:width], constant, unit, bound, slice(None))
 
     def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> SumScript:
         return SumScript(self, name, engine, table, labels)

@@ -59,15 +59,19 @@ class RowPart:
             rows[place] = np.clip(np.nan_to_num(piece * scale, nan=0.0), -ROW, ROW)  # the cast cuts toward zero
         return rows
 
-    def margins(self, rows: Whole, point: Vector, constant: float, unit: float, bound: int) -> Whole:
-        """Return rows times weights, plus ``constant``, in steps of 1 / ``unit``, cut at ``bound`` before the cast."""
-        margins = np.zeros(len(rows), np.int64)
-        for low in range(0, len(rows), PIECE):
-            place = slice(low, low + PIECE)
-            with np.errstate(all="ignore"):
-                exact = (rows[place].astype(np.float64) @ point / ROW + constant) * unit
-            margins[place] = np.rint(np.clip(np.nan_to_num(exact, nan=0.0), -bound, bound))
-        return margins
+
+def whole_margins(rows: Whole, point: Vector, constant: float, unit: float, bound: float, used: Any) -> Whole:
+    """Return rows times weights, plus ``constant``, in steps of 1 / ``unit``, cut at ``bound`` before the cast.
+
+    ``used``: the columns that ``point`` has weights of.
+    """
+    margins = np.zeros(len(rows), np.int64)
+    for low in range(0, len(rows), PIECE):
+        place = slice(low, low + PIECE)
+        with np.errstate(all="ignore"):
+            exact = (rows[place, used].astype(np.float64) @ point / ROW + constant) * unit
+        margins[place] = np.rint(np.clip(np.nan_to_num(exact, nan=0.0), -bound, bound))
+    return margins
 
 
 def upper_of_products(columns: Whole) -> Whole:
