@@ -11,7 +11,6 @@ from itertools import accumulate
 from typing import Any, Final, cast
 
 import numpy as np
-import numpy.typing as npt
 import scipy.sparse as sp
 
 from sottovoce._columns import as_array
@@ -164,9 +163,7 @@ def align(parties: Sequence[Party], *, duplicates: str = "error") -> AlignedPart
     return AlignedParties([party if party.is_helper else party.take(rows[party.name]) for party in parties], report)
 
 
-def common_rows(
-    identifiers: Mapping[str, Any], *, duplicates: str = "error"
-) -> tuple[dict[str, npt.NDArray[np.int64]], AlignmentReport]:
+def common_rows(identifiers: Mapping[str, Any], *, duplicates: str = "error") -> tuple[dict[str, Any], AlignmentReport]:
     """Return the rows of each party, in the order of the people whom all of them hold, and a report.
 
     The canonical form of an identifier is text, the same for 17, 17.0 and "17"; None, NaN, NaT, pandas.NA and "" are
@@ -176,15 +173,19 @@ def common_rows(
     if len(identifiers) < 2:
         raise ParameterError(f"an alignment needs at least two parties with identifiers; got {len(identifiers)}.")
     held = {name: _hold(name, given, duplicates) for name, given in identifiers.items()}
-    places = _places_of([*held.values()])
-    n_common = len(places[0])
+    first, *others = held.values()
+    common = first.texts
+    for party in others:
+        common = common.filter(pa.compute.is_in(common, value_set=party.texts))
+    common = common.take(pa.compute.sort_indices(common))  # by bytes of UTF-8, which is by code points
+    n_common = len(common)
     if n_common == 0:
         raise _nobody(held)
     counts = tuple(
         PartyCounts(name, party.n_rows, party.missing, party.repeated, len(party.rows) - n_common)
         for name, party in held.items()
     )
-    rows = {name: party.rows[place] for (name, party), place in zip(held.items(), places, strict=True)}
+    rows = {name: party.rows_of(common) for name, party in held.items()}
     return rows, AlignmentReport("exact", n_common, counts)
 
 
@@ -196,15 +197,6 @@ def _hold(name: str, given: object, duplicates: str) -> UsableIdentifiers:
             'row. Combine these rows into one before, or leave all of them out with duplicates="drop".'
         )
     return held
-
-
-def _places_of(held: list[UsableIdentifiers]) -> list[npt.NDArray[np.int64]]:
-    """Return for each party where the common identifiers, sorted, stand in ``texts``."""
-    common = held[0].texts
-    for party in held[1:]:
-        common = common.filter(pa.compute.is_in(common, value_set=party.texts))
-    common = common.take(pa.compute.sort_indices(common))  # by bytes of UTF-8, which is by code points
-    return [pa.compute.index_in(common, value_set=party.texts).to_numpy(zero_copy_only=False) for party in held]
 
 
 def _nobody(held: dict[str, UsableIdentifiers]) -> DataError:

@@ -58,8 +58,10 @@ class UsableIdentifiers:
     repeated: int
     shared: int  # identifiers that repeat
 
-    def rows_of(self, people: Sequence[str]) -> npt.NDArray[np.int64] | None:
-        places = pa.compute.index_in(pa.array(people, _TEXT), value_set=self.texts)
+    def rows_of(self, people: Any) -> npt.NDArray[np.int64] | None:
+        """Return the rows of these people, texts in a list or in canonical form; None if it lacks one."""
+        texts = people if isinstance(people, pa.Array) else pa.array(people, _TEXT)
+        places = pa.compute.index_in(texts, value_set=self.texts)
         return None if places.null_count else self.rows[places.to_numpy(zero_copy_only=False)]
 
     def remarks(self) -> list[str]:
