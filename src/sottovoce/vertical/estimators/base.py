@@ -160,9 +160,8 @@ class VerticalEstimator(Predicting, Budgeted):
     def _plan(self, parties: Parties, holder: str) -> VerticalPlan:
         epsilon, _ = privacy_budget(self.epsilon, self.delta)
         self._check_parameters()
-        asked = self._asks_engines(epsilon)
-        told = read_public_facts(parties, engines=asked)
-        plan = self._plan_for(told, told_engines(parties, told) if asked else {}, holder)
+        told = read_public_facts(parties, engines=self._asks_engines(epsilon))
+        plan = self._plan_for(told, self._engines(parties, told, epsilon), holder)
         if plan.facts.helpers and not plan.uses_helpers:
             parties.leave_out(plan.facts.helpers)
         return plan
@@ -199,6 +198,10 @@ class VerticalEstimator(Predicting, Budgeted):
             delta=delta,
             labels_public=bool(self.labels_public),
         )  # fmt: skip
+
+    def _engines(self, parties: Parties, told: Mapping[str, Description], epsilon: float) -> dict[str, dict[str, str]]:
+        """Return the engines of secure computation that each party may use, where they matter."""
+        return told_engines(parties, told) if self._asks_engines(epsilon) else {}
 
     def _asks_engines(self, epsilon: float) -> bool:
         """Tell whether parties are asked for their engines; a subclass that computes jointly does."""
