@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.central.data import scratch_table
+from sottovoce.central.data import streamed
 from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.cli import _holdout, _rows, app
 from sottovoce.exceptions import StorageError
@@ -45,13 +45,13 @@ def folder(tmp_path_factory):
 def no_memory(monkeypatch):
     """Hold no rows in memory: read 64 of them at a time, and in blocks of 50."""
     written = []
-    original = scratch_table.ScratchTable.add
+    original = streamed.ScratchTable.add
     monkeypatch.setattr(
-        scratch_table.ScratchTable, "add", lambda self, X, y=None: written.append(X.shape) or original(self, X, y)
+        streamed.ScratchTable, "add", lambda self, X, y=None: written.append(X.shape) or original(self, X, y)
     )
     monkeypatch.setattr(_rows, "HELD_BYTES", -1)
     monkeypatch.setattr(_rows, "MOST_ROWS", 64)
-    monkeypatch.setattr(scratch_table, "BLOCK_BYTES", 50 * 8 * 5)
+    monkeypatch.setattr(streamed, "BLOCK_BYTES", 50 * 8 * 5)
     return written
 
 
@@ -172,14 +172,14 @@ def test_an_interrupt_leaves_nothing_behind(folder, tmp_path, no_memory, monkeyp
 def test_a_table_that_changes_half_way_is_refused(folder, tmp_path, no_memory, monkeypatch):
     table = tmp_path / "t.csv"
     table.write_text((folder / "t.csv").read_text())
-    add = scratch_table.ScratchTable.add
+    add = streamed.ScratchTable.add
 
     def shorter(self, X, y=None):
         if self.shape[0] > 300:
             table.write_text("age,income,kind,city,rich\n")
         add(self, X, y)
 
-    monkeypatch.setattr(scratch_table.ScratchTable, "add", shorter)
+    monkeypatch.setattr(streamed.ScratchTable, "add", shorter)
     monkeypatch.setattr(reading, "KEPT_BYTES", 0)
     options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
     done = run("fit", table, "--epsilon", 1, "--delta", 1e-6, *options)
