@@ -28,7 +28,7 @@ _MOST_WORDS: Final = 3  # that may stand for a missing number
 _MOST_ROWS: Final = 1 << 18
 _MOST_BYTES: Final = 1 << 28
 _FEWEST_ROWS: Final = 1 << 10  # however large they are
-_LARGEST: Final = (1 << 64) - 1
+_LARGEST: Final = np.uint64((1 << 64) - 1)
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
 
@@ -38,17 +38,17 @@ def looked_at(table: Table | BatchedTable) -> tuple[Table, int]:
     A row is there by its place, in no period: a table of four rows a person does not lack three of them.
     """
     parts: Iterable[Table] = table if isinstance(table, BatchedTable) else [table]
-    kept, step, done = (table.header if isinstance(table, BatchedTable) else table).data.slice(0, 0), 1, 0
-    places = np.zeros(0, np.uint64)
+    kept = (table.header if isinstance(table, BatchedTable) else table).data.slice(0, 0)
+    places, step, done = np.zeros(0, np.uint64), 1, 0
     for part in parts:
         more = np.arange(done, done + part.n_rows, dtype=np.uint64) * _GOLDEN  # modulo 2^64
-        kept, places, done = pa.concat_tables([kept, part.data]), np.append(places, more), done + part.n_rows
-        while True:
-            chosen = places <= np.uint64(_LARGEST // step)
-            kept, places = (kept, places) if chosen.all() else (kept.filter(pa.array(chosen)), places[chosen])
-            if kept.num_rows <= _MOST_ROWS and (kept.nbytes <= _MOST_BYTES or kept.num_rows < _FEWEST_ROWS):
-                break
+        done, chosen = done + part.n_rows, more <= _LARGEST // np.uint64(step)
+        kept = pa.concat_tables([kept, part.data if step == 1 else part.data.filter(pa.array(chosen))])
+        places = np.append(places, more[chosen])
+        while kept.num_rows > _MOST_ROWS or (kept.nbytes > _MOST_BYTES and kept.num_rows >= _FEWEST_ROWS):
             step *= 2
+            chosen = places <= _LARGEST // np.uint64(step)
+            kept, places = kept.filter(pa.array(chosen)), places[chosen]
     return Table.of_rows(kept, table.source), step
 
 
