@@ -42,7 +42,7 @@ def templates() -> Environment:
 
     made = jinja2.Environment(
         loader=jinja2.FileSystemLoader(_PACKAGE), autoescape=True, undefined=jinja2.StrictUndefined,
-        trim_blocks=True, lstrip_blocks=True,
+        trim_blocks=True, lstrip_blocks=True, keep_trailing_newline=True,
         finalize=lambda value: value if isinstance(value, Markup) else shown(str(value)),
     )  # fmt: skip
     made.policies["json.dumps_kwargs"] = {"allow_nan": False, "indent": 1}  # ASCII, and no sign that ends a block
