@@ -264,7 +264,7 @@ def search_fits() -> Fits:
     common = {**BUDGET, "n_iter": 3}
     alphas = {"alpha": [1e-3, 1e-2], "fit_intercept": [True, False]}
     plain_logistic = sv.DPLogisticRegression(classes=[0, 1], data_norm=1.0)
-    yield "search, geometric", partial(searched, plain_logistic, alphas, Y, **common)
+    yield "search", partial(searched, plain_logistic, alphas, Y, **common)
     svc = sv.DPLinearSVC(classes=[0, 1], data_norm=1.0, adjacency="replace-one")
     yield "search, svc", partial(searched, svc, {"alpha": [1e-3, 1e-2]}, Y, **common)
     ridge = sv.DPRidge(label_bounds=(-1.0, 1.0), data_norm=1.0, adjacency="add-remove", n_public=250)

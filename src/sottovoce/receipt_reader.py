@@ -52,7 +52,7 @@ EVENTS: Final[dict[str, dict[str, Any]]] = {
     "poisson-sampled": {"kind": str, "sampling_rate": Between(0.0, 1.0), "event": GAUSSIAN},
     "pure": {"kind": str, "epsilon": POSITIVE}, "randomized-response": {"kind": str, "epsilon": POSITIVE},
     "bounded-range": {"kind": str, "epsilon": Between(math.ulp(0.0), 1e6)},
-    "repeat-and-select": {"kind": str, "mean": Between(1.0, 1e6), "shape": (Between(0.0, LARGE), "inf"), "event": dict},
+    "repeat-and-select": {"kind": str, "mean": Between(1.0, 1e6), "event": dict},
     "repeated": {"kind": str, "count": Between(0, 2**53), "event": dict}, "composed": {"kind": str, "events": [dict]},
 }  # fmt: skip
 

@@ -95,9 +95,9 @@ SAMPLED_RESPONSES = {
     "a response and sampled steps": lambda noise: ComposedEvent((response(0.5 / noise), sampled(0.2, noise, 15)))
 }
 SEARCHES = {  # more in test_private_selection.py
-    "a search": lambda noise: RepeatAndSelectEvent(GaussianEvent(1.2 * noise), 1.2, 1.0),
+    "a search": lambda noise: RepeatAndSelectEvent(GaussianEvent(1.2 * noise), 1.2),
     "a search and a release": lambda noise: ComposedEvent(
-        (RepeatAndSelectEvent(GaussianEvent(2 * noise), 1.1, 0.0), GaussianEvent(2 * noise))
+        (RepeatAndSelectEvent(GaussianEvent(2 * noise), 1.1), GaussianEvent(2 * noise))
     ),
 }
 COVERED = {
@@ -280,7 +280,7 @@ class Understated(GaussianEvent):
 
 
 def test_a_kind_of_the_same_name_is_refused():
-    for event in (Understated(1.0), RepeatAndSelectEvent(Understated(1.0), 2.0, 1.0)):
+    for event in (Understated(1.0), RepeatAndSelectEvent(Understated(1.0), 2.0)):
         with pytest.raises(AccountingError, match="no accountant knows events of type Understated"):
             accountant_for(ComposedEvent((event, GaussianEvent(3.0))))
 
@@ -325,7 +325,7 @@ def test_a_new_kind_of_release_is_accounted_by_what_it_offers(monkeypatch):
         assert accountant_for(run).name == name
         least = EXACT.epsilon(ComposedEvent(beside), DELTA)
         assert least < accountant_for(run).epsilon(run, DELTA) <= TIGHT.epsilon(run, DELTA)
-        assert isinstance(accountant_for(RepeatAndSelectEvent(event, 3.0, 1.0)), SelectionAccountant)
+        assert isinstance(accountant_for(RepeatAndSelectEvent(event, 3.0)), SelectionAccountant)
         with pytest.raises(AccountingError, match=rf"does not cover {type(event).__name__}"):
             EXACT.epsilon(run, DELTA)
         assert event_from_dict(run.to_dict()) == run
@@ -408,7 +408,7 @@ def test_a_step_far_from_private_is_no_lattice_however_seldom_it_comes(noise, ra
 
 def test_a_run_is_far_from_private_beyond_one_shift():
     """Which mu^2 that is, whatever is beside it of which no shift is known."""
-    search = RepeatAndSelectEvent(GaussianEvent(3.0), 2.0, 1.0)
+    search = RepeatAndSelectEvent(GaussianEvent(3.0), 2.0)
     for beside in (NothingReleased(), search, RepeatedEvent(search, 3)):
         for shift in (99_999, 100_000, 100_001):
             run = ComposedEvent((RepeatedEvent(GaussianEvent(1.0), shift), beside))
@@ -671,11 +671,11 @@ def test_no_gaussian_is_equivalent_to_a_response():
 def test_a_search_over_runs_with_responses():
     """The trial's exact curve feeds the bound; a trial that is pure stays so: r = (1 + shape) e."""
     trial = responses_and(0.25, 0.5)
-    search = RepeatAndSelectEvent(trial, 10.0, 1.0)
+    search = RepeatAndSelectEvent(trial, 10.0)
     chosen = accountant_for(search)
     assert isinstance(chosen, SelectionAccountant)
     assert EXACT.epsilon(trial, DELTA) < chosen.epsilon(search, DELTA) < TIGHT.epsilon(search, DELTA)
-    pure = RepeatAndSelectEvent(RandomizedResponseEvent(0.5), 10.0, 1.0)
+    pure = RepeatAndSelectEvent(RandomizedResponseEvent(0.5), 10.0)
     assert 0.5 < chosen.epsilon(pure, 0.0) <= 3 * 0.5 * (1 + 1e-8)
 
 

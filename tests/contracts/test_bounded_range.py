@@ -176,7 +176,7 @@ def test_which_accountant():
 
 
 def test_inside_a_search():
-    search = RepeatAndSelectEvent(run(0.1, 10), 3.0, 1.0)
+    search = RepeatAndSelectEvent(run(0.1, 10), 3.0)
     assert accountant_for(search).epsilon(search, DELTA) > OWN.epsilon(run(0.1, 10), DELTA)
 
 

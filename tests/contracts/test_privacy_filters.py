@@ -32,7 +32,7 @@ EVENTS = [
     RandomizedResponseEvent(0.1),
     RepeatedEvent(BoundedRangeEvent(0.05), 3),
     RepeatedEvent(PoissonSampledEvent(0.01, GaussianEvent(2.0)), 20),
-    RepeatAndSelectEvent(GaussianEvent(20.0), 3.0, 1.0),
+    RepeatAndSelectEvent(GaussianEvent(20.0), 3.0),
     compose(GaussianEvent(15.0), RandomizedResponseEvent(0.05)),
 ]
 

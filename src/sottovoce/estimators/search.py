@@ -31,7 +31,6 @@ from sottovoce.estimators.reading import holding_labels, least_rows, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.estimators.scaler import SCALED_SEARCH
 from sottovoce.estimators.search_plan import (
-    GEOMETRIC,
     SearchPlan,
     check_space,
     combinations,
@@ -111,8 +110,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
     n_iter: float = parameter(
         "float, in [1, 1e6]",
         default=10,
-        text="""Expected number of trials. The actual one is random, at least 1, and not told: its law is geometric,
-        which varies from 1 trial to several times the mean.""",
+        text="Expected number of trials. The actual one is random (geometric), at least 1, and not told.",
     )
     validation_size: float = parameter(
         "float, in (0, 1)",
@@ -275,7 +273,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         """Draw and check all trials, before the first one is trained."""
         chance, n_models = streams.generator(Purpose.SAMPLING), prototype.planned_models()
         trials = []
-        for _ in range(TrialCount(plan.n_iter, GEOMETRIC).draw(chance)):
+        for _ in range(TrialCount(plan.n_iter).draw(chance)):
             params = draw(self.param_distributions, chance)
             seed = int(chance.integers(2**63)) if streams.seeded else None
             trials.append((params, _trial(prototype, params, plan, n_models, seed)))

@@ -32,7 +32,6 @@ from sottovoce.privacy.calibration import gaussian_mu, least_noise
 from sottovoce.privacy.events import Event, GaussianEvent, RepeatAndSelectEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
-GEOMETRIC: Final = 1.0  # shape of the law of the number of trials
 _EXACT = GaussianAccountant()
 # What a trial may choose: public choices that leave adjacency, budget and the checks of the data as they are.
 SEARCHABLE: Final = ("alpha", "data_norm", "fit_intercept", "intercept_scaling", "solver", "solver_options")
@@ -65,7 +64,7 @@ class SearchPlan(FrozenPlan):
         return self.event_of(GaussianEvent(self.noise_multiplier))
 
     def event_of(self, trial: Event) -> Event:
-        return RepeatAndSelectEvent(trial, self.n_iter, GEOMETRIC)
+        return RepeatAndSelectEvent(trial, self.n_iter)
 
     @property
     def mu(self) -> float:
@@ -100,7 +99,6 @@ class SearchPlan(FrozenPlan):
     def details(self) -> dict[str, object]:
         return {
             "expected number of trials": self.n_iter,
-            "distribution of the number of trials": "geometric",
             "scoring": self.scoring,
             "bound on the loss of a row": self.score_bound,
             "validation_size": self.validation_size,
@@ -120,7 +118,7 @@ class SearchPlan(FrozenPlan):
 @lru_cache(maxsize=256)
 def _calibrate(epsilon: float, delta: float, n_iter: float) -> float:
     def make(noise_multiplier: float) -> Event:
-        return RepeatAndSelectEvent(GaussianEvent(noise_multiplier), n_iter, GEOMETRIC)
+        return RepeatAndSelectEvent(GaussianEvent(noise_multiplier), n_iter)
 
     start = 1.5 / gaussian_mu(epsilon, delta)
     return least_noise(make, accountant_for(make(1.0)), epsilon, delta, start=start, tolerance=1e-6)

@@ -146,8 +146,7 @@ class RenyiAccountant(Accountant):
         return total
 
     def _best_of(self, run: Event, trials: TrialCount) -> Vector:
-        one = self._divergences(flatten(run))
-        return trials.divergences(np.array(self._orders), one, lambda epsilon: self._delta_of(one, epsilon))
+        return trials.divergences(np.array(self._orders), self._divergences(flatten(run)))
 
 
 class GaussianAccountant(Accountant):

@@ -12,7 +12,6 @@ Noise multipliers are relative to the L2 sensitivity for the adjacency that the 
 the adjacency, the event does not need to.
 """
 
-import math
 import textwrap
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
@@ -166,29 +165,20 @@ class RepeatAndSelectEvent(Basic):
     event : Event
         One run, its score included.
     mean : float, in [1, 1e6]
-        Expected number of runs.
-    shape : float, >= 0
-        Law of K, never 0: truncated negative binomial of this shape (0 logarithmic, 1 geometric), or the
-        zero-truncated Poisson distribution for ``inf``; see `sottovoce.privacy.trials.TrialCount`.
+        Expected number of runs, which is geometric; see `sottovoce.privacy.trials.TrialCount`.
     """
 
     event: Annotated[Event, Rule(_event, event_from_dict)]
     mean: Annotated[float, Rule(partial(number, at_least=1.0, at_most=MOST_TRIALS))]
-    shape: Annotated[float, Rule(partial(number, at_least=0.0, infinite=True))]
     kind: ClassVar[str] = "repeat-and-select"
 
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        TrialCount(self.mean, self.shape)  # refuses what is too large
-
     def describe(self) -> str:
-        law = "Poisson" if math.isinf(self.shape) else f"negative binomial of shape {self.shape:g}"
-        head = f"the best of a random, secret number of runs ({law}, never 0, mean {self.mean:g}), each:"
+        head = f"the best of a random, secret number of runs (geometric, mean {self.mean:g}), each:"
         return f"{head}\n{textwrap.indent(self.event.describe(), '  ')}"
 
     @property
     def offers(self) -> Offers:
-        return Offers(search=(self.event, TrialCount(self.mean, self.shape)))
+        return Offers(search=(self.event, TrialCount(self.mean)))
 
     def basics(self) -> Iterable[tuple[Basic, int]]:
         inner = flatten(self.event)
@@ -197,15 +187,13 @@ class RepeatAndSelectEvent(Basic):
         if self.mean == 1.0 or not inner:  # one run, always
             return inner.items()
         runs = tuple(RepeatedEvent(basic, often) for basic, often in ordered(inner))
-        return ((RepeatAndSelectEvent(ComposedEvent(runs), self.mean, self.shape), 1),)
+        return ((RepeatAndSelectEvent(ComposedEvent(runs), self.mean), 1),)
 
     def to_dp_event(self, conservative: bool) -> Any:
-        if math.isinf(self.shape):
-            return super().to_dp_event(conservative)
         inner = self.event.to_dp_event(conservative)
         if self.mean == 1.0:  # one run, always, is no search
             return inner
-        return dp_accounting("dp_event").RepeatAndSelectDpEvent(inner, self.mean, self.shape)
+        return dp_accounting("dp_event").RepeatAndSelectDpEvent(inner, self.mean, 1.0)
 
 
 def compose(*events: Event) -> Event:

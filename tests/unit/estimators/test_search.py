@@ -79,7 +79,7 @@ def test_one_receipt_for_the_whole_search():
     plan = sv.plan(model, 200, 3)
     assert model.guarantee_ is model.best_estimator_.guarantee_
     assert (model.guarantee_.epsilon, model.guarantee_.delta) == (1.0, 1e-5)
-    assert model.guarantee_.event == plan.event == RepeatAndSelectEvent(GaussianEvent(plan.noise_multiplier), 5.0, 1.0)
+    assert model.guarantee_.event == plan.event == RepeatAndSelectEvent(GaussianEvent(plan.noise_multiplier), 5.0)
     assert 0.999 < model.guarantee_.epsilon_at(1e-5) <= 1.0
     assert sv.Guarantee.from_json(model.guarantee_.to_json()).event == plan.event
     assert model.best_params_["alpha"] == model.best_estimator_.alpha

@@ -76,7 +76,7 @@ def test_inner_events_have_the_right_type(inner):
     with pytest.raises(ParameterError, match="event must be an Event"):
         RepeatedEvent(inner, 2)
     with pytest.raises(ParameterError, match="event must be an Event"):
-        RepeatAndSelectEvent(inner, 2.0, 1.0)
+        RepeatAndSelectEvent(inner, 2.0)
     with pytest.raises(ParameterError, match="event must be a GaussianEvent"):
         PoissonSampledEvent(0.5, inner)
     with pytest.raises(ParameterError, match="events must hold Event objects only"):
@@ -140,7 +140,7 @@ EVENTS = st.recursive(
     ),
     lambda inner: st.one_of(
         st.builds(RepeatedEvent, inner, st.integers(0, 2**70)),
-        st.builds(RepeatAndSelectEvent, inner, st.floats(1.0, 1e6), st.one_of(st.floats(0.0, 1e6), st.just(math.inf))),
+        st.builds(RepeatAndSelectEvent, inner, st.floats(1.0, 1e6)),
         st.builds(ComposedEvent, st.lists(inner, max_size=4).map(tuple)),
     ),
     max_leaves=15,
@@ -175,7 +175,7 @@ STORED = {
     "pure": {"kind": "pure", "epsilon": 0.75},
     "repeated": {"kind": "repeated", "count": 2, "event": {"kind": "nothing"}},
     "composed": {"kind": "composed", "events": [{"kind": "non-private"}]},
-    "repeat-and-select": {"kind": "repeat-and-select", "mean": 10.0, "shape": "inf", "event": {"kind": "nothing"}},
+    "repeat-and-select": {"kind": "repeat-and-select", "mean": 10.0, "event": {"kind": "nothing"}},
 }
 
 
@@ -187,7 +187,7 @@ def test_the_stored_form_never_changes():
     assert event_from_dict(STORED["pure"]) == PureEvent(0.75)
     assert event_from_dict(STORED["repeated"]) == RepeatedEvent(NothingReleased(), 2)
     assert event_from_dict(STORED["composed"]) == ComposedEvent((NonPrivateEvent(),))
-    assert event_from_dict(STORED["repeat-and-select"]) == RepeatAndSelectEvent(NothingReleased(), 10.0, math.inf)
+    assert event_from_dict(STORED["repeat-and-select"]) == RepeatAndSelectEvent(NothingReleased(), 10.0)
     assert event_from_dict({"kind": "gaussian", "noise_multiplier": "inf"}) == GaussianEvent(math.inf)
     assert GaussianEvent(math.inf).to_dict() == {"kind": "gaussian", "noise_multiplier": "inf"}  # JSON has no infinity
     for stored in STORED.values():
@@ -255,8 +255,6 @@ def test_unknown_kinds_are_refused(data):
         (STORED["composed"] | {"events": ["nothing"]}, "not an event"),
         (STORED["repeat-and-select"] | {"mean": 0.5}, "mean must be a finite number >= 1"),
         (STORED["repeat-and-select"] | {"mean": "inf"}, "mean must be a finite number >= 1"),
-        (STORED["repeat-and-select"] | {"shape": -0.5}, "shape must be a number >= 0"),
-        (STORED["repeat-and-select"] | {"shape": 1e7}, "shape must be at most"),
         (STORED["repeat-and-select"] | {"event": "gaussian"}, "not an event"),
     ],
 )
@@ -334,10 +332,9 @@ def test_describe():
     assert ComposedEvent((GAUSSIAN, NonPrivateEvent())).describe() == (
         "Gaussian release, noise multiplier 1\na release without protection"
     )
-    for shape, law in ((math.inf, "Poisson"), (0.5, "negative binomial of shape 0.5")):
-        assert RepeatAndSelectEvent(GAUSSIAN, 4.0, shape).describe() == (
-            f"the best of a random, secret number of runs ({law}, never 0, mean 4), each:\n  {GAUSSIAN.describe()}"
-        )
+    assert RepeatAndSelectEvent(GAUSSIAN, 4.0).describe() == (
+        f"the best of a random, secret number of runs (geometric, mean 4), each:\n  {GAUSSIAN.describe()}"
+    )
 
 
 def test_describe_shows_what_a_repetition_covers():
@@ -357,6 +354,6 @@ def test_outline_groups_what_describe_lists():
         "1 Gaussian release, noise multiplier 3",
         "4 times: one release of pure differential privacy, epsilon 0.1",
     ]
-    search = RepeatAndSelectEvent(GaussianEvent(1.0), 10.0, 1.0)
+    search = RepeatAndSelectEvent(GaussianEvent(1.0), 10.0)
     assert outline(search) == search.describe()
     assert outline(NothingReleased()) == "nothing"

@@ -74,7 +74,7 @@ def test_the_promise_alone_is_a_curve_of_one_point():
 
 
 def test_a_search_has_no_delta_at_small_epsilon_and_a_bound_all_the_same():
-    event = RepeatAndSelectEvent(GaussianEvent(10.0), 4.0, 1.0)
+    event = RepeatAndSelectEvent(GaussianEvent(10.0), 4.0)
     made = receipt(event, math.inf, 1e-5)
     curve = privacy_curve(receipt(event, made.epsilon_at(1e-5), 1e-5))
     assert curve.points[0][1] == 1.0

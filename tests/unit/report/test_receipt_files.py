@@ -75,8 +75,8 @@ GAUSSIANS = [GaussianEvent(100.0 + k) for k in range(1000)]
 SAMPLED = [PoissonSampledEvent(0.01, one) for one in GAUSSIANS]
 SLOW = [
     compose(*SAMPLED), compose(SAMPLED[0], *GAUSSIANS), compose(GAUSSIANS[0], *map(PureEvent, np.arange(1, 99) / 1e3)),
-    RepeatAndSelectEvent(compose(*SAMPLED), 5.0, 1.0),
-    compose(*(RepeatAndSelectEvent(one, 5.0, 1.0) for one in SAMPLED)),
+    RepeatAndSelectEvent(compose(*SAMPLED), 5.0),
+    compose(*(RepeatAndSelectEvent(one, 5.0) for one in SAMPLED)),
 ]  # fmt: skip
 
 

@@ -15,21 +15,16 @@ from scipy.stats import norm
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import (
-    BoundedRangeEvent,
     ComposedEvent,
     GaussianEvent,
     NonPrivateEvent,
     NothingReleased,
-    PoissonSampledEvent,
-    PureEvent,
-    RandomizedResponseEvent,
-    RepeatAndSelectEvent,
     RepeatedEvent,
 )
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import CARD_FIELDS, receipt_page
 from sottovoce.report.pages._document import DARK, LIGHT, style_sheet, templates
-from sottovoce.report.verdict import noise_lines, public_size, verdict_of
+from sottovoce.report.verdict import verdict_of
 
 FIELDS = {
     "epsilon": 1.0,
@@ -233,39 +228,6 @@ def test_arguments_that_are_refused(arguments, message):
         receipt_page({"epsilon": 1.0})
 
 
-# --- noise against signal ---------------------------------------------------------------------------------------------
-
-
-def test_noise_lines_follow_from_event_and_public_numbers():
-    made = receipt(
-        event=ComposedEvent(
-            (
-                GaussianEvent(50.0), RepeatedEvent(GaussianEvent(50.0), 3),
-                PoissonSampledEvent(0.1, GaussianEvent(40.0)),
-                BoundedRangeEvent(0.01), RandomizedResponseEvent(1.0),
-                PureEvent(2.0), RepeatAndSelectEvent(GaussianEvent(200.0), 4.0, 1.0),
-            )
-        ),
-        epsilon=100.0,
-    )  # fmt: skip
-    lines = noise_lines(made)
-    assert [line.times for line in lines] == [
-        "4", "1", "1", "1", "1", "1 in each of a random number of trials, 4 on average",
-    ]  # fmt: skip
-    assert [line.noise.split(" x")[0] for line in lines[:3]] == ["50", "40", "100"]
-    assert [line.share for line in lines] == ["10 %", "80 %", "", "", "", "40 %"]
-    assert lines[3].noise == "flipped with probability 0.2689"
-    assert lines[4].noise.endswith("flipped with probability 0.1192")
-    assert noise_lines(receipt(event=GaussianEvent(50.0), adjacency="replace-one"))[0].share == "20 %"
-    schedule = (GaussianEvent(50.0), RepeatedEvent(GaussianEvent(25.0), 3), PureEvent(1.0))
-    first, second = noise_lines(receipt(event=ComposedEvent(schedule), epsilon=9.0))
-    assert (first.times, first.noise, first.share) == ("4", "25 to 50 x sensitivity", "5 to 10 %")
-    assert (second.times, second.release) == ("1", "a randomised report")
-    # single rows of parties and devices are not sums of n rows
-    assert public_size(receipt(parameters={"mechanism": "local-models"})) is None
-    assert noise_lines(receipt(event=GaussianEvent(50.0), parameters={}))[0].share == ""
-
-
 # --- structure --------------------------------------------------------------------------------------------------------
 
 
@@ -403,7 +365,6 @@ def test_no_text_becomes_a_tag_or_an_attribute(texts):
     )  # fmt: skip
     page = receipt_page(made, model_card={"name": name, "intended_use": use, "out_of_scope_use": [out, value]})
     outline = Outline(page)
-    # without a public number of rows the table of noise lacks a column; nothing else may differ
     plain = Outline(
         receipt_page(
             receipt(assumptions=("x", "y"), parameters={"estimator": "e", "solver": "s", "ab": 1, "passes": 45}),

@@ -155,7 +155,7 @@ VALUES = [
     {"kind": "gaussian", "noise_multiplier": 10**400}, {"kind": "repeated", "count": 1.5, "event": {"kind": "nothing"}},
     {"kind": "repeated", "count": True, "event": {"kind": "nothing"}}, {"kind": "composed", "events": [3]},
     {"kind": "composed", "events": {}}, {"kind": "poisson-sampled", "sampling_rate": 0.5, "event": {"kind": "nothing"}},
-    {"kind": []}, {"kind": "repeat-and-select", "mean": 0.5, "shape": "inf", "event": {"kind": "nothing"}},
+    {"kind": []}, {"kind": "repeat-and-select", "mean": 0.5, "event": {"kind": "nothing"}},
 ]  # fmt: skip
 
 

@@ -120,7 +120,7 @@ EVENTS = [
     BoundedRangeEvent(0.1),
     PoissonSampledEvent(0.1, GaussianEvent(3.0)),
     RepeatedEvent(GaussianEvent(3.0), 4),
-    RepeatAndSelectEvent(GaussianEvent(3.0), 4.0, math.inf),
+    RepeatAndSelectEvent(GaussianEvent(3.0), 4.0),
     ComposedEvent((GaussianEvent(3.0), PureEvent(1.0))),
 ]
 

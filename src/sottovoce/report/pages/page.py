@@ -17,10 +17,8 @@ from sottovoce.report.reading import CARD_FIELDS, check_model_card, fingerprint
 from sottovoce.report.verdict import (
     digits,
     flat_parameters,
-    noise_lines,
     one_in,
     percent,
-    public_size,
     rounded_up,
     verdict_of,
 )
@@ -66,8 +64,6 @@ def receipt_page(
     found, curve = verdict_of(guarantee), privacy_curve(guarantee)
     finite = math.isfinite(guarantee.epsilon)
     has_curve = curve is not None and curve.points[-1] != (0.0, 0.0)
-    lines, size = noise_lines(guarantee), public_size(guarantee)
-    shares = size is not None and any(line.share for line in lines)
     return page(
         "report/pages/receipt.html",
         title=title or _title(guarantee, card),
@@ -86,8 +82,6 @@ def receipt_page(
         epsilons=_epsilons(guarantee) if has_curve else (),
         rates=[(f"{100.0 * rate:g} %", percent(curve.detection(rate))) for rate in _RATES] if curve else (),
         drawings=_drawings(guarantee, curve) if has_curve and curve else (),
-        noise=[(line.release, line.times, line.noise, *((line.share,) if shares else ())) for line in lines],
-        size=size if shares else None,
         accounting=_accounting(guarantee),
         events=[_tree(guarantee.event)],
         parameters=[(name, digits(value)) for name, value in flat_parameters(guarantee.parameters).items()],
