@@ -73,7 +73,7 @@ def receipt_page(
         found=found,
         colour=_COLOURS[found.kind],
         fingerprint=fingerprint(guarantee),
-        promise=_promise(guarantee),
+        neighbours=Adjacency.parse(guarantee.adjacency).statement(guarantee.unit),
         likelier=rounded_up(math.exp(guarantee.epsilon) if guarantee.epsilon < 700.0 else math.inf),
         attacks=_attacks(guarantee, curve) if curve is not None and finite else (),
         ties=_ties(guarantee),
@@ -82,7 +82,7 @@ def receipt_page(
         epsilons=_epsilons(guarantee) if has_curve else (),
         rates=[(f"{100.0 * rate:g} %", percent(curve.detection(rate))) for rate in _RATES] if curve else (),
         drawings=_drawings(guarantee, curve) if has_curve and curve else (),
-        accounting=_accounting(guarantee),
+        proof="\n".join(where_to_read(guarantee.proof)),
         events=[_tree(guarantee.event)],
         parameters=[(name, digits(value)) for name, value in flat_parameters(guarantee.parameters).items()],
         data={
@@ -97,17 +97,6 @@ def _title(guarantee: Guarantee, card: Mapping[str, str | list[str]] | None) -> 
         return str(card["name"])
     name = guarantee.parameters.get("estimator")
     return f"{name} model" if isinstance(name, str) else "What was released about the data"
-
-
-def _promise(guarantee: Guarantee) -> Rows:
-    if not math.isfinite(guarantee.epsilon):
-        return [("Unit of protection", guarantee.unit)]
-    return [
-        ("Unit of protection", guarantee.unit),
-        ("Neighbours", Adjacency.parse(guarantee.adjacency).statement(guarantee.unit)),
-        ("Epsilon", rounded_up(guarantee.epsilon, 6)),
-        ("Delta", rounded_up(guarantee.delta, 6)),
-    ]
 
 
 def _attacks(guarantee: Guarantee, curve: PrivacyCurve) -> list[tuple[str, str, str]]:
@@ -143,15 +132,6 @@ def _epsilons(guarantee: Guarantee) -> Rows:
 def _drawings(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[Drawing, Drawing]:
     promised = (guarantee.epsilon, guarantee.delta) if math.isfinite(guarantee.epsilon) else None
     return privacy_figure(curve, promised), detection_figure(curve)
-
-
-def _accounting(guarantee: Guarantee) -> Rows:
-    return [
-        ("Accountant", guarantee.accountant),
-        ("Proof", "\n".join(where_to_read(guarantee.proof))),
-        ("Seeded", "yes: the noise can be repeated" if guarantee.seeded else "no"),
-        ("Made by", f"sottovoce {guarantee.version}"),
-    ]
 
 
 def _tree(event: Event) -> tuple[str, str, list[Any]]:
