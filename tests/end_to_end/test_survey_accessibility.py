@@ -7,15 +7,12 @@ import pytest
 
 from sottovoce.local.device.survey import LANGUAGES
 from support.accessible import axe_violations, moving, overflow
+from support.pairs import by_pairs
 from support.survey import KEY, invited_survey, visits
 
 pytest.importorskip("starlette")
 
 pytestmark = pytest.mark.slow  # a browser, three languages, every state
-
-LOOKS = [
-    (language, width, scheme) for language in LANGUAGES for width, scheme in ((390, "light"), (1280, "light"))
-] + [("en", 1280, "dark")]  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -69,7 +66,7 @@ def through_all_states(visit: Any, look: Callable[[str, Any], None], **options: 
     look("sent", person.page)
 
 
-@pytest.mark.parametrize(("language", "width", "scheme"), LOOKS)
+@pytest.mark.parametrize(("language", "width", "scheme"), by_pairs(LANGUAGES, [390, 1280], ["light", "dark"]))
 def test_axe_finds_nothing(visit: Any, language: str, width: int, scheme: str) -> None:
     found: dict[str, list[str]] = {}
 
