@@ -81,7 +81,7 @@ ROWS = (
     _row("`Published()`", "the receipt: (2.11, 0.05); the paper: (1, 0.05); replace-one", TRANSCRIPT, "Published",
          2.112),
     _row("`adassp`", f"{FOUR}, zero-out and replace-one", TRANSCRIPT, "adassp, (zero|replace)", 4),
-    _row("`newton`, logistic and hinge", f"{FOUR}, zero-out", TRANSCRIPT, "newton", 4),
+    _row("`newton`, hinge", f"{FOUR}, zero-out", TRANSCRIPT, "newton", 4),
     _row("`refinement`", f"{FOUR}, add-remove", TRANSCRIPT, "refinement", 4),
     _row("Frank-Wolfe, dense", f"{ONE}, zero-out", "the model", "Frank-Wolfe, dense"),
     _row("Frank-Wolfe, sparse", f"{ONE}, zero-out", "the model", "Frank-Wolfe, sparse"),

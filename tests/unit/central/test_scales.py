@@ -1,4 +1,4 @@
-"""The private scales of the labels: right within their noise, within their public bounds, and noised as declared."""
+"""The private scales of the labels: right within their noise, and within their public bounds."""
 
 from functools import partial
 
@@ -9,7 +9,6 @@ from sottovoce.central.split import label_location_and_scale
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from support.asking import answered
 from support.many_parts import with_labels
 
@@ -43,22 +42,6 @@ def test_nothing_but_noise_stays_within_the_public_bounds():
         location, scale, _ = release(np.zeros(3), seed, mu=0.01)
         assert -50.0 <= location <= 50.0
         assert (50.0 + abs(location)) / 4096 <= scale <= 50.0 + abs(location)
-
-
-def test_counts_are_noised_as_declared(monkeypatch):
-    """What is added to a count has the declared scale."""
-    added = []
-    original = GridGaussian.release
-
-    def record(self, ticks, noise):
-        value, event = original(self, ticks, noise)
-        added.append((value[0] - ticks[0] * self.tick) / self.noise_multiplier)
-        return value, event
-
-    monkeypatch.setattr(GridGaussian, "release", record)
-    for seed in range(100):
-        release(np.zeros(1000), seed, mu=0.3)
-    assert np.std(added) == pytest.approx(1.0, rel=0.06)
 
 
 def release(y, seed, mu, located=True):
