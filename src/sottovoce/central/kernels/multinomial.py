@@ -19,11 +19,11 @@ def _predict_shares(rows, scale, w, count, places, scores, top, whole):  # type:
     """Leave softmax(W x) of a block in ``scores[:, :count]``, a column a row; ``top`` and ``whole`` are room for it."""
     for k in range(w.shape[0]):
         predict(rows, scale, w[k], places, count, scores[k])
-    top[:] = scores[0]
+    for r in range(count):
+        top[r], whole[r] = scores[0, r], 0.0
     for k in range(1, scores.shape[0]):
         for r in range(count):
             top[r] = max(top[r], scores[k, r])
-    whole[:] = 0.0
     for k in range(scores.shape[0]):
         for r in range(count):
             scores[k, r] = exp_below_zero(scores[k, r] - top[r])

@@ -125,9 +125,9 @@ def sdca_epoch(rows, y, shares, a, w, alpha_n, loss, order):  # type: ignore[no-
 
 
 @njit(inline="always")
-def _clipped_slopes(divisor, labels, clip, loss, count, m):  # type: ignore[no-untyped-def]
+def _clipped_slopes(divisor, labels, margins, clip, loss, count, m):  # type: ignore[no-untyped-def]
     for k in range(count):  # in a loop of its own, which is compiled to vector instructions
-        m[k] = slope(loss, labels[k], m[k])
+        m[k] = slope(loss, labels[k], margins[k])
     for k in range(count):
         m[k] = clipped(m[k], clip / divisor[k])
 
@@ -139,7 +139,7 @@ def gradient_at(rows, y, w, clip, ticks_per_unit, loss, lo, hi, total):  # type:
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
         predict(rows, scale, w, places, count, m)
-        _clipped_slopes(divisor, y[first : first + count], clip, loss, count, m)
+        _clipped_slopes(divisor, y[first : first + count], m, clip, loss, count, m)
         add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
@@ -154,7 +154,7 @@ def gradient_of(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  
             i = places[k] = batch[first + k]
             scale[k], divisor[k], labels[k] = rows.scale[i], rows.divisor[i], y[i]
         predict(rows, scale, w, places, count, m)
-        _clipped_slopes(divisor, labels, clip, loss, count, m)
+        _clipped_slopes(divisor, labels, m, clip, loss, count, m)
         add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
 
 
@@ -164,8 +164,7 @@ def gradient(rows, y, margins, clip, ticks_per_unit, loss, lo, hi, total):  # ty
     places, m, factor, buffer = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
-        m[:count] = margins[first : first + count]
-        _clipped_slopes(divisor, y[first : first + count], clip, loss, count, m)
+        _clipped_slopes(divisor, y[first : first + count], margins[first:], clip, loss, count, m)
         add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
 
 

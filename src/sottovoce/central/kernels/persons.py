@@ -18,12 +18,6 @@ from sottovoce.central.kernels.rows import BLOCK, is_csr, is_dense, whole_ticks
 from sottovoce.central.kernels.scaled import clipped, workspace
 
 
-@njit()
-def _add_dense(x, factor, values):  # type: ignore[no-untyped-def]
-    for c in range(x.shape[0]):
-        values[c] += factor * np.float64(x[c])
-
-
 def _gather(X: Any, i: int, factor: float, values: Any, places: Any, seen: Any, count: int) -> int:
     """Add factor times row i to ``values``; return how many of ``places`` are in use now."""
     raise NotImplementedError("for compiled code only")
@@ -47,7 +41,8 @@ def _overload_gather(X, i, factor, values, places, seen, count):  # type: ignore
     if is_dense(X):
 
         def dense(X, i, factor, values, places, seen, count):  # type: ignore[no-untyped-def]
-            _add_dense(X[i], factor, values)
+            for c in range(X.shape[1]):
+                values[c] += factor * np.float64(X[i, c])
             return X.shape[1]
 
         return dense
@@ -113,7 +108,8 @@ def person_pass(  # type: ignore[no-untyped-def]
     values, seen = np.zeros((n_classes, width)), np.zeros((n_classes, width), np.bool_)
     touched, used = np.empty((n_classes, width), np.int64), np.zeros(n_classes, np.int64)
     for k in range(n_classes):
-        touched[k] = np.arange(width)
+        for c in range(width):
+            touched[k, c] = c
     begin = lo
     while begin < hi:
         end = _filling_a_block(starts, begin, hi)
@@ -127,7 +123,9 @@ def person_pass(  # type: ignore[no-untyped-def]
                 count, _, _ = move_dual_vectors(
                     rows, y, a, a_before, momentum, w, damping, clip, first, starts[end], places, step, top, whole
                 )  # fmt: skip
-            moves[:, first - offset : first - offset + count] = step[:, :count]
+            for k in range(n_classes):
+                for r in range(count):
+                    moves[k, first - offset + r] = step[k, r]
         for person in range(begin, end):
             squared = 0.0
             for k in range(n_classes):
@@ -148,7 +146,8 @@ def person_pass(  # type: ignore[no-untyped-def]
             for k in range(n_classes):
                 _add_cut(values[k], touched[k], seen[k], used[k], share, ticks_per_unit, sums[k])
             if share < 1.0:
+                duals = a.reshape((a.shape[0], n_classes))
                 for i in range(starts[person], starts[person + 1]):
-                    back = moves[0, i - offset] if a.ndim == 1 else moves[:, i - offset]
-                    a[i] -= (1.0 - share) * back
+                    for k in range(n_classes):
+                        duals[i, k] -= (1.0 - share) * moves[k, i - offset]
         begin = end
