@@ -139,7 +139,7 @@ class SparseScores(DenseScores):
 
     def move(self, column: int, step: float) -> NDArray[Any] | None:
         held = super().move(column, step)
-        self._change(np.arange(self._rows.n_samples) if held is None else held)
+        self._change(np.arange(self._rows.n_samples) if held is None else held.astype(np.int64))
         return held
 
     def _change(self, held: NDArray[Any]) -> None:
