@@ -188,12 +188,12 @@ def _compose(times, size, window, step, chance):  # type: ignore[no-untyped-def]
         values[i] = max(0.0, -np.expm1((i - size) * step))
     fade = np.exp(-step * np.arange(1, window + 1))
     for _ in range(times):
-        padded[window : window + n] = values
-        padded[window + n :] = values[n - 1]
-        for i in range(window):
-            padded[window - 1 - i] = 1.0 + fade[i] * (values[0] - 1.0)
+        first, last = values[0], values[n - 1]
         for i in range(n):
-            values[i] = 0.0
+            padded[window + i], values[i] = values[i], 0.0
+        padded[window + n :] = last
+        for i in range(window):
+            padded[window - 1 - i] = 1.0 + fade[i] * (first - 1.0)
         for j in range(window + 1):
             p, q = chance[j], 1.0 - chance[j]
             right = padded[window - j : window - j + n]
