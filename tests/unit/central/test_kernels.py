@@ -6,7 +6,7 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from sottovoce._compiling import njit
-from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block, tick_buffer
+from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block, room_to_add
 from sottovoce.losses._sigmoid import sigmoid
 
 
@@ -17,7 +17,7 @@ def _dots(X, rows, count, w, out):
 
 @njit(cache=True)
 def _add(X, rows, count, factor, total):
-    buffer = tick_buffer(X)
+    _, buffer = room_to_add(X)
     for _ in range(2):  # the buffer is left empty for the next block
         add_block(X, rows, count, factor, buffer, total)
 

@@ -72,11 +72,21 @@ def change_rows(rows, y, margins, clip, ticks_per_unit, loss, held, terms, sums,
     return count
 
 
+@njit(inline="always")
+def _first_largest(values):  # type: ignore[no-untyped-def]
+    """Return the place of the largest number: numba compiles its own for half a second."""
+    place = 0
+    for k in range(1, values.shape[0]):
+        if values[k] > values[place]:
+            place = k
+    return place
+
+
 @njit(**JIT)
 def note_changes(groups, sums, touched, before, count, mark, rate):  # type: ignore[no-untyped-def]
     """Keep the bounds of the groups valid after the columns ``touched[:count]`` changed, and clear ``mark``."""
     # a weight below this is noted as this: all columns together are then a few per cent of the largest weight
-    small = rate * (np.max(groups.largest) - groups.reference[0]) - np.log(64.0 * sums.shape[0])
+    small = rate * (groups.largest[_first_largest(groups.largest)] - groups.reference[0]) - np.log(64.0 * sums.shape[0])
     small_weight = 2.0 * np.exp(min(small, _HIGHEST))
     for k in range(count):
         j = touched[k]
@@ -98,7 +108,7 @@ def note_changes(groups, sums, touched, before, count, mark, rate):  # type: ign
 def _settle_largest(groups, sums):  # type: ignore[no-untyped-def]
     """Return the largest |sum|, exactly."""
     while True:
-        g = np.argmax(groups.largest)
+        g = _first_largest(groups.largest)
         if groups.largest_exact[g]:
             return groups.largest[g]
         largest = np.int64(0)
@@ -172,11 +182,11 @@ def draw_group(groups, sums, rate, words, place):  # type: ignore[no-untyped-def
         groups.weight_exact[:] = False
     shift = np.exp(rate * (groups.reference[0] - largest))
     for _ in range(_FRESH):
-        g = np.argmax(groups.weight)
+        g = _first_largest(groups.weight)
         if groups.weight_exact[g]:
             break
         _settle_weight(groups, g, _group_weight(groups, g, sums, largest, rate), shift)
-    bound = np.max(groups.weight) * shift * _SLACK
+    bound = groups.weight[_first_largest(groups.weight)] * shift * _SLACK
     while place < words.shape[0] - SPARE:
         g, place = _uniform(n_groups, words, place)
         if g >= n_groups:
@@ -211,7 +221,7 @@ def draw_column(groups, g, sums, rate, words, place):  # type: ignore[no-untyped
     next unused word.
     """
     first, end = g * groups.size, min((g + 1) * groups.size, sums.shape[0])
-    largest = np.max(groups.largest)  # exact: a group was drawn
+    largest = groups.largest[_first_largest(groups.largest)]  # exact: a group was drawn
     highest = np.int64(0)
     for j in range(first, end):
         highest = max(highest, abs(sums[j]))

@@ -179,7 +179,7 @@ def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
 def add_block(X: Any, rows: Any, count: int, factor: Any, buffer: Any, total: Any) -> None:
     """Add factor[k] times row rows[k], k < count, cut to whole ticks, to ``total``.
 
-    ``rows`` holds `BLOCK` entries; ``factor`` comes from `factor_block`, ``buffer`` from `tick_buffer`.
+    ``rows`` holds `BLOCK` entries; ``factor`` and ``buffer`` come from `room_to_add`.
     """
     raise NotImplementedError("for compiled code only")
 
@@ -213,31 +213,18 @@ def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[
     return None
 
 
-def factor_block(X: Any) -> Any:
-    """Return the array of factors that `add_block` takes: `BLOCK` of them, in the precision of X."""
+def room_to_add(X: Any) -> Any:
+    """Return what `add_block` takes: an array for factors, `BLOCK` of them in the precision of X, and a buffer."""
     raise NotImplementedError("for compiled code only")
 
 
-@overload(factor_block, jit_options=INSIDE)
-def _overload_factor_block(X):  # type: ignore[no-untyped-def]
+@overload(room_to_add, jit_options=INSIDE)
+def _overload_room_to_add(X):  # type: ignore[no-untyped-def]
     if is_csr(X):
-        return lambda X: np.empty(BLOCK, X.data.dtype)
-    if is_dense(X):
-        return lambda X: np.empty(BLOCK, X.dtype)
-    return None
-
-
-def tick_buffer(X: Any) -> Any:
-    raise NotImplementedError("for compiled code only")
-
-
-@overload(tick_buffer, jit_options=INSIDE)
-def _overload_tick_buffer(X):  # type: ignore[no-untyped-def]
-    if is_csr(X):
-        return lambda X: np.zeros(0, np.int32)
+        return lambda X: (np.empty(BLOCK, X.data.dtype), np.zeros(0, np.int32))
     if is_dense(X):
         lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
-        return lambda X: np.zeros((X.shape[1] // lanes + 1) * lanes, np.int32)
+        return lambda X: (np.empty(BLOCK, X.dtype), np.zeros((X.shape[1] // lanes + 1) * lanes, np.int32))
     return None
 
 

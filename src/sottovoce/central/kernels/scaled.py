@@ -10,16 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import njit
-from sottovoce.central.kernels.rows import (
-    BLOCK,
-    add_block,
-    dot,
-    dot_block,
-    factor_block,
-    shortened,
-    tick_buffer,
-    whole_ticks,
-)
+from sottovoce.central.kernels.rows import BLOCK, add_block, dot, dot_block, room_to_add, shortened, whole_ticks
 
 
 class ScaledRows(NamedTuple):
@@ -46,7 +37,8 @@ def margin(X, scale, constant, i, w):  # type: ignore[no-untyped-def]
 @njit(inline="always")
 def workspace(X):  # type: ignore[no-untyped-def]
     """Return what a kernel needs for a block: places of rows, a number for each, their factors, a buffer for ticks."""
-    return np.empty(BLOCK, np.int64), np.empty(BLOCK), factor_block(X), tick_buffer(X)
+    factor, buffer = room_to_add(X)
+    return np.empty(BLOCK, np.int64), np.empty(BLOCK), factor, buffer
 
 
 @njit(inline="always")
