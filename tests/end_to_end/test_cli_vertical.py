@@ -3,6 +3,10 @@
 import csv
 import json
 import re
+import runpy
+import shlex
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -460,3 +464,35 @@ def test_options_of_joint_training(folder: Folder) -> None:
     fails(*folder.one(helper="notary"), match="--helper is for --mechanism secure or auto")
     fails(*folder.one(engine="spu"), match="--engine is for --mechanism secure or auto")
     fails(*folder.one(mechanism="secure", engine="semi2k"), match="engine must be one of")
+
+
+# ----------------------------- the demo
+
+
+def test_the_demo_of_four_organisations(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it sets up passes; what it asks of sites that run takes the arguments that it gives."""
+    pytest.importorskip("nvflare")
+    pytest.importorskip("statsmodels")
+    path = Path(__file__).parents[2] / "examples" / "demo_vertical.py"
+    demo = runpy.run_path(str(path), run_name="demo")
+    monkeypatch.chdir(tmp_path)
+    asked: list[str] = []
+
+    def run(command: str, **_: bool) -> None:
+        asked.append(command)
+        if any("vertical coordinator" in each for each in asked):
+            commands.parsed(*shlex.split(command))
+        else:
+            commands.passes(*shlex.split(command))
+
+    @contextmanager
+    def running(command: str, _: Path) -> Iterator[None]:
+        asked.append(command)
+        commands.parsed(*shlex.split(command))
+        yield
+
+    played = {"run": run, "running": running, "newest_run": lambda: "RUN", "show": lambda *_: None}
+    demo["main"].__globals__.update(played, compare=lambda *_: None)
+    demo["main"]()
+    assert len([each for each in asked if each.startswith("ledger create")]) == 4
+    assert len([each for each in asked if each.startswith("vertical train")]) == 3

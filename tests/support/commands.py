@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 import pandas as pd
+from typer.core import TyperGroup
 from typer.main import get_command
 from typer.testing import CliRunner, Result
 
@@ -18,6 +19,15 @@ from sottovoce.cli import app
 def run(*arguments: object, **settings: Any) -> Result:
     """Run a command."""
     return CliRunner().invoke(app, [str(argument) for argument in arguments], **settings)
+
+
+def parsed(*arguments: object) -> None:
+    """Take the arguments of a command apart as it would, and do not run it."""
+    command, rest, context = get_command(app), [str(argument) for argument in arguments], None
+    while isinstance(command, TyperGroup):
+        context = command.make_context(command.name, rest, parent=context)
+        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+    command.make_context(command.name, rest, parent=context)
 
 
 def passes(*arguments: object, **settings: Any) -> Result:
