@@ -26,7 +26,7 @@ def parsed(*arguments: object) -> None:
     command, rest, context = get_command(app), [str(argument) for argument in arguments], None
     while isinstance(command, TyperGroup):
         context = command.make_context(command.name, rest, parent=context)
-        name, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
+        _, command, rest = command.resolve_command(context, [*context._protected_args, *context.args])
     command.make_context(command.name, rest, parent=context)
 
 

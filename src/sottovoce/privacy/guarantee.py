@@ -6,6 +6,7 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from decimal import ROUND_CEILING, Context
 from typing import Any, Final, Self
 
 from sottovoce._addresses import where_to_read
@@ -27,6 +28,7 @@ PREPROCESSING: Final = (
 NO_LEDGER: Final = "no ledger was charged"
 TABLE: Final = "name of the table (not checked)"  # among the parameters, where somebody gave one
 
+_SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
 _FORMAT: Final = "sottovoce-receipt"
 _VERSION: Final = 2
 # what a receipt has beside its event and ties, and under which name it is stored
@@ -390,9 +392,9 @@ def _number(value: object) -> float:
 
 
 def _rounded_up(value: float) -> str:
-    """Return six digits where these are not less than the value, else all of them: a promise is not rounded down."""
+    """Return six digits that are not less than the value: a promise is not rounded down."""
     short = f"{value:.6g}"
-    return short if float(short) >= value else repr(value)
+    return short if float(short) >= value else f"{float(_SIX_DIGITS_UP.create_decimal_from_float(value)):.6g}"
 
 
 def _text(value: object) -> str:

@@ -251,7 +251,7 @@ def simulate(
         print_training(facts, estimator.n_rounds_, up, down, estimator.guarantee_, given_away)
     print_comparison(
         f"Local against joint, on {comparison.n_samples:,} held-out people", comparison.local, comparison.joint,
-        split.label_holder, _verdict(comparison, split.label_holder, private=math.isfinite(epsilon)),
+        split.label_holder, _verdict(comparison, split.label_holder, _remedy(estimator)),
     )  # fmt: skip
 
 
@@ -357,7 +357,15 @@ def _print_engine(plan: Any, seconds: float) -> None:
         echo(f"Engine {plan.joint.engine}, {plan.joint.protocol}: a process a party, {seconds:.1f} s in all.")
 
 
-def _verdict(comparison: Comparison, label_holder: str, *, private: bool) -> str:
+def _remedy(estimator: VerticalEstimator) -> str:
+    if estimator.epsilon == math.inf:
+        return "here"
+    option = "--aggregation" if hasattr(estimator, "aggregation") else "--mechanism"
+    another = "" if estimator.plan_.name == "secure" else f", {option} secure"
+    return f"at this epsilon. Keep the local model, or try a larger epsilon{another} or more people"
+
+
+def _verdict(comparison: Comparison, label_holder: str, remedy: str) -> str:
     better = comparison.improved
     worse = [name for name in comparison.local if name not in better]
     if not worse:
@@ -367,7 +375,6 @@ def _verdict(comparison: Comparison, label_holder: str, *, private: bool) -> str
             f"The joint model is better than {label_holder}'s own in {', '.join(better)}, and not in "
             f"{', '.join(worse)}."
         )
-    remedy = "at this epsilon. Keep the local model, or try a larger epsilon or more people" if private else "here"
     return (
         f"The joint model does not beat {label_holder}'s own on these people: the other parties' columns do not pay "
         f"{remedy}."
