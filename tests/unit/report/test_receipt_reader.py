@@ -96,7 +96,7 @@ exact = st.one_of(
 bounded = st.one_of(
     st.builds(PoissonSampledEvent, st.sampled_from([0.0, 0.01, 0.5, 1.0]), st.builds(GaussianEvent, noise)),
     st.builds(BoundedRangeEvent, st.floats(0.01, 1.0)),
-    st.builds(RepeatAndSelectEvent, st.builds(GaussianEvent, noise), st.sampled_from([1.0, 5.0]), st.just(1.0)),
+    st.builds(RepeatAndSelectEvent, st.builds(GaussianEvent, noise), st.sampled_from([1.0, 5.0])),
 )
 
 

@@ -107,7 +107,7 @@ def test_receipts_of_every_kind_follow_the_schema_and_become_pages(make):
     made = make()
     VALIDATOR.validate(json.loads(made.to_json()))
     page = receipt_page(made)
-    assert page.count("<h2 ") == 13
+    assert page.count("<h2 ") == 12
 
 
 EVENTS = [
