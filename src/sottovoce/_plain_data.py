@@ -70,7 +70,7 @@ def plain(value: Any) -> Any:
         return [plain(item) for item in value]
     if hasattr(value, "tolist"):  # numpy
         return plain(value.tolist())
-    return "inf" if value == math.inf else value
+    return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
 def scalar(value: Any) -> Any:

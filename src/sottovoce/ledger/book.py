@@ -96,7 +96,7 @@ class ChargeRecord:
     plan : dict
         Public facts of the run.
     at, who, code : str
-        On which day (entries of earlier versions may have a finer time), by whom, by which version.
+        On which day, by whom, by which version.
     ended_at : str or None
         The same day again, whenever the run ended: how long a search took would tell its secret number of trials.
     ended_by : str or None
@@ -232,16 +232,9 @@ class Book:
         """Refuse a charge for rows where the budget is for persons, and the other way round.
 
         An epsilon for one row is none for a person with several, and one for persons says less of rows than it could:
-        budgets of both kinds cannot be added up. Nobody knows of which kind a unit in somebody's own words is, which
-        earlier versions took: "persons" made a budget for rows. It can be read, and is charged no more.
+        budgets of both kinds cannot be added up.
         """
         known = self.account(dataset).dataset
-        if known.unit not in UNITS.values():
-            raise LedgerError(
-                f"dataset {dataset!r} has a budget for {known.unit!r}, words of its own, which could mean a row or a "
-                "person. Nothing was charged. Create a data set for what is meant, unit='row' or unit='person', with "
-                "what remains of this budget."
-            )
         if is_of_persons(unit) == is_of_persons(known.unit):
             return
         if is_of_persons(unit):
@@ -386,13 +379,15 @@ class Book:
             raise LedgerIntegrityError(f"dataset {body['dataset']!r} exists already.")
         if not isinstance(body["allow_nonprivate"], bool):
             raise LedgerIntegrityError("allow_nonprivate must be true or false.")
+        if body["unit"] not in UNITS.values():
+            raise LedgerIntegrityError(f"a budget is for rows or for persons, not for {body['unit']!r}.")
         rule = PrivacyFilter(body["epsilon"], body["delta"], body["composition"])
         dataset = Dataset(
             name=str(body["dataset"]),
             epsilon=rule.epsilon,
             delta=rule.delta,
             adjacency=Adjacency.parse(body["adjacency"]),
-            unit=str(body["unit"]),
+            unit=body["unit"],
             composition=rule.composition,
             allow_nonprivate=body["allow_nonprivate"],
             created_at=entry.at,

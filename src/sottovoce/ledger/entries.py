@@ -9,7 +9,6 @@ from sottovoce._plain_data import canonical_text, digest
 from sottovoce.exceptions import LedgerIntegrityError
 
 FIRST: Final = "0" * 64  # "the hash before the first entry"
-KINDS: Final = ("ledger", "create", "reserve", "commit", "cancel")
 _FIELDS: Final = {"seq": int, "previous": str, "kind": str, "at": str, "who": str, "code": str, "body": dict}
 
 
@@ -19,7 +18,7 @@ class Entry:
 
     seq: int  # 0, 1, 2, ... without a gap
     previous: str  # hash of entry ``seq - 1``
-    kind: str  # one of `KINDS`
+    kind: str  # "ledger", "create", "reserve", "commit" or "cancel"
     at: str  # when, in UTC
     who: str
     code: str  # version of the code that wrote it

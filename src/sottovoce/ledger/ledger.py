@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import getpass
 import hashlib
+import json
 import os
 import secrets
 import shlex
 import socket
 import threading
 from collections.abc import Callable, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
 from sottovoce._files import write_whole
-from sottovoce._plain_data import canonical_text
+from sottovoce._plain_data import canonical_text, plain
 from sottovoce._validation import choice, filled_text, number, truth
 from sottovoce._version import __version__
 from sottovoce.exceptions import AccountingError, LedgerError, ParameterError, SottovoceError
@@ -226,7 +226,7 @@ class Ledger:
             If the event was made for an adjacency that does not fit.
         LedgerError
             If the data set or the ledger is not there, or its budget is for rows and the event for persons, or the
-            other way round, or the budget is for what earlier versions let people say in their own words.
+            other way round.
         """
         if not isinstance(event, Event):
             raise ParameterError(f"event must be an Event; got {event!r}.")
@@ -559,8 +559,10 @@ class Ledger:
             )
 
         for _ in range(_TRIES):
-            with suppress(self._store.collision):
+            try:  # no context manager: a Ctrl-C in its lines would say nothing of the charge
                 return self._alone(work)
+            except self._store.collision:
+                continue
         raise LedgerError(f"the ledger {self._store.url} is written by somebody who does not wait: try again later.")
 
     def _entries(self, bodies: _Bodies) -> list[Entry]:
@@ -592,7 +594,7 @@ def _reservation(
         "delta": delta,
         "adjacency": adjacency.value,
         "seeded": seeded,
-        "plan": {str(key): _plain(value) for key, value in plan.items()},
+        "plan": json.loads(json.dumps(plain(plan), default=str)),  # what is no plain data is written out
     }
     canonical_text(body)
     return body
@@ -622,21 +624,6 @@ def _largest_epsilon(rule: PrivacyFilter, spent: Callable[[Release], float], del
         middle = 0.5 * (low + high)
         low, high = (middle, high) if fits(middle) else (low, middle)
     return low
-
-
-def _plain(value: object) -> Any:
-    """Return a public fact as plain JSON; what is neither number, text nor truth value is written out."""
-    if value is None or isinstance(value, (bool, int, str)):
-        return value
-    if isinstance(value, float):
-        return value if abs(value) < float("inf") else str(value)
-    if hasattr(value, "item"):
-        return _plain(value.item())
-    if isinstance(value, Mapping):
-        return {str(key): _plain(item) for key, item in value.items()}
-    if isinstance(value, (list, tuple)):
-        return [_plain(item) for item in value]
-    return str(value)
 
 
 def _user() -> str:

@@ -27,7 +27,7 @@ from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.entries import Entry
 from sottovoce.ledger.ledger import Charge
 from sottovoce.ledger.store import Store
-from sottovoce.privacy.adjacency import PERSON_UNIT, ROW_UNIT, UNITS, Adjacency
+from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent
 from sottovoce.privacy.filters import COMPOSITIONS, Tally
 from support.ledger import Clock
@@ -550,6 +550,7 @@ def test_entries_that_cannot_be_are_refused(filled, tmp_path):
     check(set_body(1, delta=-1.0), "delta must be")
     check(set_body(1, composition="best"), "composition must be")
     check(set_body(1, allow_nonprivate=0), "allow_nonprivate")
+    check(set_body(1, unit="persons"), "for rows or for persons, not for 'persons'")
     check(set_body(2, dataset="others"), "'others' does not exist")
     check(set_body(2, event={"kind": "gaussian", "noise_multiplier": -1.0}), "noise_multiplier must be")
     check(set_body(2, event={"kind": "gaussian"}), "incomplete")
@@ -800,22 +801,6 @@ def test_a_unit_is_one_of_a_closed_list(lite, unit, hint):
     with pytest.raises(ParameterError, match=rf"unit must be one of 'row', 'person'; got .*{hint}.*max_rows_per_group"):
         lite.create("visits", **BUDGET, unit=unit)
     assert lite.head() == before and "visits" not in lite.datasets()
-
-
-def test_a_budget_in_words_of_its_own_can_be_read_and_is_charged_no_more(lite, monkeypatch):
-    """Earlier versions took any words, and charged rows to them."""
-    monkeypatch.setitem(UNITS, "own", "persons")
-    lite.create("visits", **BUDGET, unit="own")
-    charge = lite.reserve("visits", EVENT, **FIT)
-    monkeypatch.undo()
-    again = Ledger(lite.url)
-    assert again.datasets()["visits"].unit == "persons" and again.verify().ok
-    again.commit(charge, EVENT)
-    spent = again.spent("visits")
-    for unit in (ROW_UNIT, PERSON_UNIT, "persons"):
-        with pytest.raises(LedgerError, match=r"'persons', words of its own.*unit='row' or unit='person'"):
-            again.reserve("visits", EVENT, **FIT, unit=unit)
-    assert again.spent("visits") == spent and [one.state for one in again.history("visits")] == ["committed"]
 
 
 def test_an_interrupt_at_any_line_leaves_what_a_fresh_reader_sees(tmp_path):
