@@ -151,8 +151,8 @@ def _find_schema(table: Any, given: Path | None, target: str | None) -> Schema:
     schema = confirmed_schema(given, target)
     if schema.unit is not None:
         raise SchemaError(
-            f"the schema of {table} names the unit {schema.unit!r}: between parties one row is one person. Make a "
-            "table with one row a person, and remove unit."
+            f"the schema of {table} names the unit {schema.unit!r}: between parties one aligned row is one person. "
+            "Make a table with one row a person, and remove unit."
         )
     Encoder(schema)  # it names a target
     return schema
