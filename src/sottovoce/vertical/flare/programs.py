@@ -209,7 +209,7 @@ def open_home(site: Site, purpose: str, **more: Any) -> Party:
 
 
 def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
-    """Take the people in common; a run that goes on takes those of before, one of tables without identifiers has all rows."""
+    """Take the people in common; a run that goes on takes those of before, tables without identifiers all."""
     from sottovoce.vertical.alignment.sites import align_over
     from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
     from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement

@@ -5,7 +5,8 @@ with the second moments; each of three passes releases the rest, at most some 1/
 that fits it best on [-Z, Z]: y (P(y z) - 1/2) = y (c_0 + c_2 z^2) + c_1 z + c_3 z^3. Each of M parties cuts its own
 margins at Z / M, so the polynomial is not asked beyond Z, and its largest value there is public.
 
-The noisy second moments are a preconditioner only, and the last two of three points are averaged.
+The noisy second moments are a preconditioner, and the last two of three points are averaged. A logistic model is given
+a slope and a shift at the end (`sottovoce.vertical.protocols.secure.calibration`).
 """
 
 import math
@@ -18,6 +19,7 @@ from scipy.linalg import eigh
 from sottovoce._numerics import Vector
 from sottovoce.losses import Logistic, Loss
 from sottovoce.vertical.engines.programs import AddSlopes, Program
+from sottovoce.vertical.protocols.secure.calibration import Opened, calibrated
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Passes, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
@@ -65,10 +67,32 @@ class SlopePasses(Training):
         pull = 0.5 * correlations[:-1] / ROW
         point, points = np.linalg.solve(preconditioner, pull), []
         for _ in self.noises:
-            pulled = pull + (yield point) / (ROW * _SLOPE) - penalties * point
-            point = point + np.linalg.solve(preconditioner, pulled)
+            left = pull + (yield point) / (ROW * _SLOPE)
+            step = np.linalg.solve(preconditioner, left - penalties * point)
+            point = point + step
             points.append(point)
-        return np.asarray(np.mean(points[len(points) // 2 :], axis=0))
+        averaged = points[len(points) // 2 :]
+        weights = np.asarray(np.mean(averaged, axis=0))
+        if not (isinstance(self.loss, Logistic) and self.plan.constant):
+            return weights
+        assert self.labels is not None
+        of_labels, of_pass = 0.5 * self.labels.total_std() / ROW, self.noises[0].total_std() / (ROW * _SLOPE)
+        moved = step - (point - weights)  # from where the last pass asked
+        opened = Opened(
+            matrix=matrix,
+            matrix_noise=self.moments.total_std() / SQUARE,
+            constant=self.plan.constant / ROW,
+            n_samples=self.plan.n_samples,
+            left=left - preconditioner @ moved + penalties * moved,
+            noise=math.hypot(of_labels, of_pass / math.sqrt(len(averaged))),
+            answer=np.linalg.inv(preconditioner),
+        )
+        return calibrated(weights, opened, self._slope)
+
+    def _slope(self, predictions: Vector) -> Vector:
+        """Return what stands for sigmoid - 1/2."""
+        steps = np.clip(predictions, -_RANGE_LOGISTIC, _RANGE_LOGISTIC) * _MARGIN
+        return -np.polynomial.polynomial.polyval(steps, self.coefficients) / _SLOPE
 
     @cached_property
     def least_penalty(self) -> float:
