@@ -96,7 +96,7 @@ mutants: $(READY) .venv-mutants/.ready
 test-vertical: $(READY)
 	$(BIN)/python -m pytest -m "federation and not slow" --durations 10 tests/federation
 
-# what a trained model is handed to: skops, ONNX, MLflow, Fairlearn, OpenDP, in an environment of its own
+# what a trained model is handed to: skops, ONNX, MLflow, Fairlearn, in an environment of its own
 recipes: .venv-recipes/.ready
 	.venv-recipes/bin/python -m pytest -n auto --dist worksteal -W default tests/recipes
 
