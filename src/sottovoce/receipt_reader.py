@@ -21,6 +21,7 @@ import sys
 import textwrap
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from decimal import ROUND_CEILING, Context
 from typing import Any, Final, NamedTuple
 
 __all__ = ["costs", "epsilon_of", "findings", "fingerprint", "load", "main", "statement"]
@@ -230,11 +231,12 @@ def statement(receipt: dict[str, Any]) -> str:
         return "NOT PRIVATE: this model was trained without noise (epsilon = inf)."
     if epsilon == math.inf:
         return f"NOT PRIVATE: at delta = {delta:.6g} the releases keep to no epsilon (epsilon = inf)."
-    both = ", ".join(f"{value:.6g}" if float(f"{value:.6g}") >= value else repr(value) for value in (epsilon, delta))
     seeded = (
         " The noise was drawn from a given random_state: NOT PRIVATE against anyone who knows or guesses the seed, nor "
         "if the seed is used twice."
     ) * receipt["seeded"]
+    up = Context(6, ROUND_CEILING).create_decimal_from_float
+    both = ", ".join(f"{each if float(f'{each:.6g}') >= each else float(up(each)):.6g}" for each in (epsilon, delta))
     return f"({both})-differential privacy for {unit}, adjacency {receipt['adjacency']}.{seeded}"
 
 

@@ -28,7 +28,6 @@ PREPROCESSING: Final = (
 NO_LEDGER: Final = "no ledger was charged"
 TABLE: Final = "name of the table (not checked)"  # among the parameters, where somebody gave one
 
-_SIX_DIGITS_UP: Final = Context(prec=6, rounding=ROUND_CEILING)
 _FORMAT: Final = "sottovoce-receipt"
 _VERSION: Final = 2
 # what a receipt has beside its event and ties, and under which name it is stored
@@ -393,8 +392,8 @@ def _number(value: object) -> float:
 
 def _rounded_up(value: float) -> str:
     """Return six digits that are not less than the value: a promise is not rounded down."""
-    short = f"{value:.6g}"
-    return short if float(short) >= value else f"{float(_SIX_DIGITS_UP.create_decimal_from_float(value)):.6g}"
+    up = Context(6, ROUND_CEILING).create_decimal_from_float
+    return f"{value if float(f'{value:.6g}') >= value else float(up(value)):.6g}"
 
 
 def _text(value: object) -> str:

@@ -69,8 +69,7 @@ def calibrated(weights: Vector, opened: Opened, slope: Callable[[Vector], Vector
 
     if excess(1.0) <= 0.0:
         return weights
-    a = _root(excess, 0.0, 1.0)
-    return np.append(a * w, (shift(a) - a * without) / constant)
+    return np.append((a := _root(excess, 0.0, 1.0)) * w, (shift(a) - a * without) / constant)
 
 
 def _root(grows: Callable[[float], float], low: float, high: float) -> float:
