@@ -92,13 +92,13 @@ def test_a_clip_is_as_many_ticks_as_a_kernel_counts_or_the_noise_shows(clip, exp
 def test_a_sum_of_labels_is_that_of_whole_ticks_each_within_its_bounds(labels, bound, exponent):
     ask, n = SumOfTargets(bound, 2.0**exponent), len(labels)
     most = min(bound * 2.0**exponent, float(MOST_TICKS))
-    (found,) = ask.on(with_labels(labels).part)
+    (found,) = ask.on(with_labels(labels))
     assert found == sum(math.trunc(max(-most, min(most, label * 2.0**exponent))) for label in labels)
     for answer, fits in ((n * MOST_TICKS, True), (n * MOST_TICKS + 1, False)):
         for sign in (1, -1):
             assert ask.allows(np.array([sign * answer]), n, None) is fits
             assert not ask.allows(np.array([sign * answer] * 2), n, None)
-    part = with_labels([0.0, 2.0, 1.0, 0.0, 0.0]).part
+    part = with_labels([0.0, 2.0, 1.0, 0.0, 0.0])
     part.targets = OneAgainstRest(3)
     assert SumOfTargets(1.0, 8.0).on(part) == 8  # of the first of three models
 

@@ -102,7 +102,7 @@ def test_a_sampled_sum_is_that_of_the_rows_that_the_coins_of_the_holder_draw(rat
     rng, n, clip, ticks, loss = np.random.default_rng(0), 50, 0.3, 2.0**20, Logistic()
     rows = make_rows(rng.normal(size=(n, 3)), data_norm=1.0, constant=0.2, names=None, team=Team(1, None))
     y, w = rng.choice([-1.0, 1.0], n), rng.normal(size=4)
-    part = begun(rows, y).part
+    part = begun(rows, y)
     part.coins = Streams(5)
     options = {} if rate is None else {"sampling_rate": rate}
     ask = SampledGradient(loss, w, clip, ticks, **options)

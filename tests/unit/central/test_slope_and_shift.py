@@ -246,7 +246,7 @@ def test_the_four_numbers_of_a_row_are_cut_together_and_toward_zero(rows, cut):
 def test_the_four_numbers_are_those_of_all_rows_in_pieces(n):
     rows, w, rng = rows_and_weights(n)
     y = rng.standard_normal(n)
-    ask, part = LineMoments(w, 2.0, 2.0**20), begun(rows, y).part
+    ask, part = LineMoments(w, 2.0, 2.0**20), begun(rows, y)
     np.testing.assert_array_equal(ask.on(part), ask.moments(rows.margins(w, TEAM), y))
     total = np.zeros(4, np.int64)
     ask.add(rows.kernel, [y], 5, n - 7, total)

@@ -5,8 +5,8 @@ from pathlib import Path
 import typer
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import REQUIRED, argument, flag, option
-from sottovoce.cli._output import print_columns
+from sottovoce.cli._options import JSON, REQUIRED, argument, flag, option
+from sottovoce.cli._output import print_columns, print_json
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
@@ -24,6 +24,7 @@ def provision(
     add: str | None = option(
         "--add", "Make only the kit of this site, which joins later or gets a new one, with OUT/authority."
     ),
+    as_json: bool = JSON,
 ) -> None:
     """Make a federation's start-up kits: one folder a site, with its keys, mutual TLS, and what is unsafe closed.
 
@@ -34,6 +35,13 @@ def provision(
     facts = Federation.read(federation)
     kits = [Kit.open(folder) for name, folder in folders.items() if name in facts.names]
     authority = folders.get("authority")
+    if as_json:
+        sites = [
+            {"name": kit.name, "kind": kit.kind, "folder": str(kit.folder), "expires": kit.expires.isoformat()}
+            for kit in kits
+        ]
+        print_json({"federation": facts.name, "sites": sites, "authority": str(authority) if authority else None})
+        return
     rows = [
         (kit.name, "helper" if kit.is_helper else kit.kind, f"{kit.expires:%Y-%m-%d}", str(folders[kit.name]))
         for kit in kits

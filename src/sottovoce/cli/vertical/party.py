@@ -5,8 +5,8 @@ from pathlib import Path
 import typer
 
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import argument, flag
-from sottovoce.cli._output import print_rows
+from sottovoce.cli._options import JSON, argument, flag
+from sottovoce.cli._output import print_json, print_rows
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.notice import notice
 from sottovoce.vertical.flare.processes import check_site, run_site
@@ -16,6 +16,7 @@ from sottovoce.vertical.flare.site import Site
 def party(
     kit: Path = argument("KIT", "The party's folder that `sottovoce vertical provision` made."),
     check: bool = flag("--check", "Check kit, table, schema and ledger, say what the site would do; connect nothing."),
+    as_json: bool = JSON,
 ) -> None:
     """Run one party's site until it is stopped (Ctrl-C or SIGTERM).
 
@@ -26,7 +27,11 @@ def party(
     opened = Kit.open(kit, "party")
     check_site(opened)
     site = Site.read(opened)
-    print_rows(f"{site.kit.name}: a party of the federation {site.kit.federation.name}", list(notice(site)))
+    name, federation, told = site.kit.name, site.kit.federation.name, list(notice(site))
+    if as_json:
+        print_json({"site": name, "federation": federation, "notice": told, "seeded": site.random_state is not None})
+    else:
+        print_rows(f"{name}: a party of the federation {federation}", told)
     if site.random_state is not None:
         echo(
             "WARNING: [trial] random_state is set: whoever knows the number can take all noise away again. It is for "
@@ -34,6 +39,6 @@ def party(
             err=True,
         )
     if not check:
-        status = run_site(opened, say=echo)
+        status = run_site(opened, say=lambda line: echo(line, err=as_json))
         if status:
             raise typer.Exit(status)

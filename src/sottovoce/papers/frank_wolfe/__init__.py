@@ -40,7 +40,7 @@ __all__ = [
     "Block", "BlockFrankWolfeResult", "Box", "DistributedSampling", "ElementarySampling", "ExplicitSampling",
     "GeneralizedLinear", "ImportanceSampling", "IndependentSampling", "L1Ball", "L2Ball", "LeastSquares",
     "NiceSampling", "Objective", "PROTOCOL", "Position", "ProductDomain", "PublishedBallPlan", "PublishedLasso",
-    "PublishedSparseLogisticRegression", "Quadratic", "Sampling", "Simplex", "Theorem3", "UniformSerialSampling",
+    "Quadratic", "Sampling", "Simplex", "Theorem3", "UniformSerialSampling",
     "balls_curvature", "block_curvatures", "curvature_bound", "expected_curvature", "expected_set_curvature",
     "global_curvature", "inexactness", "minimize", "proposition_1_bound", "proposition_4_bound", "serial_bound",
     "theorem_1_bound", "theorem_3", "weight_cap",
