@@ -197,7 +197,7 @@ def test_a_party_is_cut_off():
 def test_a_private_run_that_was_cut_off_is_charged_once():
     """A party's training is on its disk, and the answer does not arrive; a new process of it sends the same one."""
     with running_federation(sites(), prepare=make_ledgers, start=False) as federation:
-        (federation.kit("bank") / "lie.txt").write_text("hangs 6")
+        (federation.kit("bank") / "lie.txt").write_text("hangs 3")
         federation.start("lab", "north")
         federation.start("bank", program=["-m", "support.changed_site", "lies"])
         run = federation.begin(*PRIVATE)
