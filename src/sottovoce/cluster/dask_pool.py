@@ -1,7 +1,9 @@
 """Workers of Dask. Its actors hold keepers; a lost one is told from a slow one here, and Dask retries nothing."""
 
 import asyncio
+import ipaddress
 import time
+import warnings
 from collections.abc import Mapping
 from contextlib import suppress
 from importlib.util import find_spec
@@ -12,7 +14,7 @@ from uuid import uuid4
 from sottovoce._validation import number
 from sottovoce.cluster.keeper import Answer, Keeper
 from sottovoce.cluster.pool import Call, Lost, Pool, Worker
-from sottovoce.exceptions import ClusterError, ParameterError
+from sottovoce.exceptions import ClusterError, ParameterError, PrivacyWarning
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -39,7 +41,28 @@ def check_client(client: Any) -> "Client":
         raise ParameterError("client must not be asynchronous: make a Client without asynchronous=True.")
     if client.status != "running":
         raise ParameterError(f"client is {client.status}: make a new one.")
+    seen: Any = client.scheduler_info(n_workers=-1)
+    if in_clear := [place for place in (seen["address"], *seen["workers"]) if is_overheard(place)]:
+        warnings.warn(
+            f"{in_clear[0]} of the cluster talks without TLS: exact sums of private rows cross the network in clear, "
+            "and whoever reaches the scheduler runs code where the rows are. Start the cluster with certificates "
+            "(docs/guide/cluster_start.md), or on a network that nobody else reaches.",
+            PrivacyWarning,
+            stacklevel=3,
+        )
     return client
+
+
+def is_overheard(place: str) -> bool:
+    """Tell whether what is said to an address crosses a network in clear."""
+    scheme, _, rest = place.partition("://")
+    host = rest.rpartition(":")[0].strip("[]")
+    if scheme in ("tls", "wss", "inproc") or host == "localhost":
+        return False
+    try:
+        return not ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return True
 
 
 class Actor:

@@ -1,5 +1,6 @@
 """DaskTable on a real scheduler, with workers as threads of this process; tests/cluster has processes."""
 
+import warnings
 from collections.abc import Iterator
 from threading import Timer
 
@@ -8,7 +9,7 @@ import pytest
 from distributed import Client
 
 from sottovoce.cluster import DaskTable, dask_pool
-from sottovoce.cluster.dask_pool import DaskPool, check_client
+from sottovoce.cluster.dask_pool import DaskPool, check_client, is_overheard
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Pause, Refuse
 from support.dask_workers import dask_workers
@@ -81,6 +82,23 @@ def test_clients_that_cannot_be_used(client):
         pass
     with pytest.raises(ParameterError, match="client is closed: make a new one"):
         DaskPool(closed)
+
+
+PLACES = ("127.0.0.1:1", "[::1]:1", "localhost:1", "10.0.0.1:1", "scheduler:1", "[fe80::1]:1")
+
+
+@pytest.mark.parametrize("scheme", ["tcp", "ws", "tls", "wss", "inproc"])
+def test_a_network_in_clear_is_warned_of(client, monkeypatch, scheme):
+    found = [is_overheard(f"{scheme}://{place}") for place in PLACES]
+    assert found == [False] * 3 + [scheme in ("tcp", "ws")] * 3
+    seen = {"address": f"{scheme}://127.0.0.1:1", "workers": {f"{scheme}://10.0.0.1:1": {}}}
+    monkeypatch.setattr(client, "scheduler_info", lambda **_: seen)
+    with warnings.catch_warnings(record=True) as told:
+        warnings.simplefilter("always")
+        check_client(client)
+    assert [str(each.message).partition(" talks")[0] for each in told] == (
+        [f"{scheme}://10.0.0.1:1 of the cluster"] if scheme in ("tcp", "ws") else []
+    )
 
 
 def test_who_alone_does_not_answer_is_given_up(client, monkeypatch):
