@@ -45,8 +45,8 @@ def check_client(client: Any) -> "Client":
     if in_clear := [place for place in (seen["address"], *seen["workers"]) if is_overheard(place)]:
         warnings.warn(
             f"{in_clear[0]} of the cluster talks without TLS: exact sums of private rows cross the network in clear, "
-            "and whoever reaches the scheduler runs code where the rows are. Start the cluster with certificates "
-            "(docs/guide/cluster_start.md), or on a network that nobody else reaches.",
+            "and whoever reaches the scheduler runs code where the rows are. Start the cluster with certificates, "
+            "at tls://, or on a network that nobody else reaches.",
             PrivacyWarning,
             stacklevel=3,
         )
