@@ -164,8 +164,10 @@ def _keep(path: Path, text: Content) -> str:
 def reading_bar(path: Path, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
     """Draw on a terminal how many rows of a table were read, where ``shown``; yield what is told how many more."""
     console = Console(stderr=True)
+    if not (shown and console.is_terminal):  # a bar that is disabled ends in an empty line with older versions of rich
+        yield lambda rows: None
+        return
     columns = SpinnerColumn(), TextColumn("{task.description}: {task.completed:,.0f} rows"), TimeElapsedColumn()
-    is_drawn = shown and console.is_terminal
-    with Progress(*columns, console=console, transient=True, redirect_stdout=False, disable=not is_drawn) as bar:
+    with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
         task = bar.add_task(f"reading {path.name}", total=None)
         yield partial(bar.advance, task)
