@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import math
+import re
 
 import numpy as np
 import pytest
@@ -21,7 +22,7 @@ from sottovoce.privacy.events import (
     PureEvent,
     RepeatedEvent,
 )
-from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.privacy.guarantee import Guarantee, _rounded_up
 
 DELTA = 1e-5
 EVENT = RepeatedEvent(GaussianEvent(20.0), 25)
@@ -163,6 +164,13 @@ def test_statement_names_everything():
     assert receipt().statement() == (
         "(1.5, 1e-05)-differential privacy for one row of the table, label included, adjacency zero-out."
     )
+
+
+@given(st.floats(1e-300, 1e15))
+def test_a_statement_has_six_digits_that_are_not_less(value):
+    shown = _rounded_up(value)
+    assert value <= float(shown) <= value * 1.00001
+    assert len(re.sub(r"e.*|^0\.0*|\.", "", shown)) <= 6
 
 
 def test_statement_of_a_seeded_run():
