@@ -2,9 +2,11 @@
 
 import html
 import json
+import math
 import re
 import shutil
 from collections.abc import Iterable
+from decimal import ROUND_CEILING, Context, Decimal
 from typing import Final
 
 _LONGEST: Final = 60
@@ -50,6 +52,14 @@ def html_table(rows: Iterable[tuple[str, str]]) -> str:
         for name, text in rows
     )
     return f"<table>{cells}</table>"
+
+
+def rounded_up(value: float, significant: int = 3) -> str:
+    """Return an upper bound in few digits, rounded up."""
+    if not math.isfinite(value):
+        return "∞" if value == math.inf else str(value)
+    up = Context(prec=significant, rounding=ROUND_CEILING).plus(Decimal(repr(float(value))))
+    return f"{float(up):.{significant}g}"
 
 
 def ten_lines(rows: Iterable[tuple[str, str]], more: str) -> str:

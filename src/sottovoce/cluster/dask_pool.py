@@ -41,6 +41,11 @@ def check_client(client: Any) -> "Client":
         raise ParameterError("client must not be asynchronous: make a Client without asynchronous=True.")
     if client.status != "running":
         raise ParameterError(f"client is {client.status}: make a new one.")
+    return client
+
+
+def warn_of_network(client: Any) -> None:
+    """Warn where sums of private rows can be overheard."""
     seen: Any = client.scheduler_info(n_workers=-1)
     if in_clear := [place for place in (seen["address"], *seen["workers"]) if is_overheard(place)]:
         warnings.warn(
@@ -48,9 +53,8 @@ def check_client(client: Any) -> "Client":
             "and whoever reaches the scheduler runs code where the rows are. Start the cluster with certificates, "
             "at tls://, or on a network that nobody else reaches.",
             PrivacyWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return client
 
 
 def is_overheard(place: str) -> bool:

@@ -13,7 +13,7 @@ import numpy as np
 from sottovoce._validation import in_order, number, whole_number
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.streamed import RemoteTable
-from sottovoce.cluster.dask_pool import DaskPool
+from sottovoce.cluster.dask_pool import DaskPool, warn_of_network
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
@@ -55,7 +55,7 @@ class DaskTable(RemoteTable):
     max_rebuilds : int, default=5
         How often in a row a partition may be lost before the fit is given up.
     read : bool, default=True
-        False leaves reading to the first fit, where a subclass knows the sizes without it.
+        False leaves reading to the first fit, as where values are read after the charge.
 
     Raises
     ------
@@ -101,7 +101,9 @@ class DaskTable(RemoteTable):
             raise
 
     def _pool(self, client: Client, time_limit: float) -> Pool:
-        return DaskPool(client, time_limit=time_limit)
+        pool = DaskPool(client, time_limit=time_limit)
+        warn_of_network(client)
+        return pool
 
     @classmethod
     def from_parquet(
@@ -160,7 +162,7 @@ class DaskTable(RemoteTable):
         schema.require_confirmed()
         rows = EncodedRows(found_files(path, ".parquet", storage_options), Encoder(schema))
         sources = partitions_of(rows, limits, partitions, storage)
-        encoded = cls(client, sources, rows.feature_names, schema.target, **{"read": False, **options})
+        encoded = cls(client, sources, rows.feature_names, schema.target, read=False, **options)
         encoded._groups = None if schema.unit is None else rows.groups
         return encoded
 

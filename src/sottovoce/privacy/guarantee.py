@@ -6,12 +6,11 @@ import math
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
-from decimal import ROUND_CEILING, Context
 from typing import Any, Final, Self
 
 from sottovoce._addresses import where_to_read
 from sottovoce._plain_data import digest, plain, scalar
-from sottovoce._shown import html_table, in_one_line, quoted, ten_lines
+from sottovoce._shown import html_table, in_one_line, quoted, rounded_up, ten_lines
 from sottovoce._validation import filled_text, number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import accountant_for, epsilon_of
@@ -235,7 +234,7 @@ class Guarantee:
         if not math.isfinite(self.epsilon):
             return f"NOT PRIVATE: at delta = {self.delta:.6g} the releases keep to no epsilon (epsilon = inf)."
         return (
-            f"({_rounded_up(self.epsilon)}, {_rounded_up(self.delta)})-differential privacy for "
+            f"({rounded_up(self.epsilon, 6)}, {rounded_up(self.delta, 6)})-differential privacy for "
             f"{in_one_line(self.unit)}, adjacency {self.adjacency}.{_SEEDED if self.seeded else ''}"
         )
 
@@ -388,12 +387,6 @@ def _sha256(text: str) -> str:
 
 def _number(value: object) -> float:
     return math.inf if value == "inf" else value  # type: ignore[return-value]  # Guarantee checks it
-
-
-def _rounded_up(value: float) -> str:
-    """Return six digits that are not less than the value: a promise is not rounded down."""
-    up = Context(6, ROUND_CEILING).create_decimal_from_float
-    return f"{value if float(f'{value:.6g}') >= value else float(up(value)):.6g}"
 
 
 def _text(value: object) -> str:

@@ -51,7 +51,7 @@ class TrialCount:
     def draw(self, rng: np.random.Generator) -> int:
         """Draw K by inversion of one uniform number."""
         u = rng.random()
-        return 1 if self.rest == 0.0 else 1 + int(math.log1p(-u) / math.log(self.rest))
+        return 1 if self.mean == 1.0 else 1 + int(math.log1p(-u) / math.log1p(-self.gamma))
 
     def log_ratio(self, delta: Callable[[float], float]) -> float:
         """Return r >= log f'(F) / f'(F') for every pair of probabilities that the profile of one trial allows.

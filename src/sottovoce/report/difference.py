@@ -6,13 +6,14 @@ from dataclasses import dataclass
 from typing import Final
 
 from sottovoce._plain_data import plain
+from sottovoce._shown import rounded_up
 from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import compose
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.reading import fingerprint
-from sottovoce.report.verdict import digits, flat_parameters, rounded_up, verdict_of
+from sottovoce.report.verdict import digits, flat_parameters, verdict_of
 
 _DELTAS: Final = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
 _SAME: Final = 1e-6  # relative; accountants on a grid may differ by less

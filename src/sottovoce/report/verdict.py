@@ -7,9 +7,10 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
+from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Final
 
+from sottovoce._shown import rounded_up
 from sottovoce._validation import is_large_delta
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased
 from sottovoce.privacy.guarantee import Guarantee
@@ -18,15 +19,6 @@ from sottovoce.privacy.guarantee import Guarantee
 _STRONG: Final = 1.0
 _REASONABLE: Final = 10.0
 _LARGEST_DELTA: Final = 1e-3
-
-
-def rounded_up(value: float, significant: int = 3) -> str:
-    """Return an upper bound in few digits, rounded up."""
-    if not math.isfinite(value):
-        return "∞" if value == math.inf else str(value)
-    return (
-        f"{float(Context(prec=significant, rounding=ROUND_CEILING).plus(Decimal(repr(float(value))))):.{significant}g}"
-    )
 
 
 def percent(value: float) -> str:

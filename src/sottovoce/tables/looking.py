@@ -141,7 +141,8 @@ class Look:
         numbers = self.numbers
         if numbers is None or self.repeats or not numbers.whole or numbers.rows.size < self.n_present:
             return False
-        return numbers.high - numbers.low < self.n_present * self._step
+        slack = 2 * (self._step > 1)  # of a sample, which may begin late and end early
+        return numbers.high - numbers.low < (self.n_present + slack) * self._step
 
 
 class Numbers:

@@ -9,7 +9,7 @@ import pytest
 from distributed import Client
 
 from sottovoce.cluster import DaskTable, dask_pool
-from sottovoce.cluster.dask_pool import DaskPool, check_client, is_overheard
+from sottovoce.cluster.dask_pool import DaskPool, check_client, is_overheard, warn_of_network
 from sottovoce.exceptions import DataError, ParameterError
 from support.counting import Begin, CountRows, Move, Pause, Refuse
 from support.dask_workers import dask_workers
@@ -95,7 +95,7 @@ def test_a_network_in_clear_is_warned_of(client, monkeypatch, scheme):
     monkeypatch.setattr(client, "scheduler_info", lambda **_: seen)
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
-        check_client(client)
+        warn_of_network(client)
     assert [str(each.message).partition(" talks")[0] for each in told] == (
         [f"{scheme}://10.0.0.1:1 of the cluster"] if scheme in ("tcp", "ws") else []
     )

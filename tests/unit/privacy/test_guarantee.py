@@ -10,6 +10,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
+from sottovoce._shown import rounded_up
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant, PLDAccountant, gaussian_epsilon
 from sottovoce.privacy.adjacency import Adjacency
@@ -22,7 +23,7 @@ from sottovoce.privacy.events import (
     PureEvent,
     RepeatedEvent,
 )
-from sottovoce.privacy.guarantee import Guarantee, _rounded_up
+from sottovoce.privacy.guarantee import Guarantee
 
 DELTA = 1e-5
 EVENT = RepeatedEvent(GaussianEvent(20.0), 25)
@@ -168,7 +169,7 @@ def test_statement_names_everything():
 
 @given(st.floats(1e-300, 1e15))
 def test_a_statement_has_six_digits_that_are_not_less(value):
-    shown = _rounded_up(value)
+    shown = rounded_up(value, 6)
     assert value <= float(shown) <= value * 1.00001
     assert len(re.sub(r"e.*|^0\.0*|\.", "", shown)) <= 6
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
+from sottovoce._shown import rounded_up
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.events import (
@@ -18,7 +19,7 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import PrivacyCurve, privacy_curve
-from sottovoce.report.verdict import one_in, percent, rounded_up
+from sottovoce.report.verdict import one_in, percent
 
 
 def receipt(event, epsilon, delta, **changes):

@@ -24,7 +24,6 @@ from sottovoce.randomness import Streams
 if TYPE_CHECKING:
     from sottovoce.central.data.part import Part
 
-
 Ticks = NDArray[np.int64]
 T = TypeVar("T")
 

@@ -159,8 +159,9 @@ class Part(Holder):
             and divisor is memory.whole(DIVISOR)
             and constant is self.constant
         ):
-            self._few_of = self.rows
-            self._few = self._few_of.kernel if self.n_parts == 1 else None
+            rows = self.rows
+            self._few = rows.kernel if self.n_parts == 1 else None
+            self._few_of = rows
         return self._few
 
 

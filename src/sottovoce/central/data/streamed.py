@@ -4,7 +4,7 @@ Rows may go through a step block by block, each time that they are read: nothing
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures import Executor, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, closing
 from pathlib import Path
@@ -21,7 +21,6 @@ from sottovoce.exceptions import DataError, ParameterError
 
 if TYPE_CHECKING:
     from sottovoce.central.data.operation import Holder
-from collections.abc import Iterable
 
 
 class OutsideTable(ABC):

@@ -13,9 +13,9 @@ from functools import cache
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
-from sottovoce._shown import shown
+from sottovoce._shown import rounded_up, shown
 from sottovoce._version import __version__
-from sottovoce.report.verdict import one_in, rounded_up
+from sottovoce.report.verdict import one_in
 
 if TYPE_CHECKING:
     from jinja2 import Environment

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
+from sottovoce._shown import rounded_up
 from sottovoce.report.curve import PrivacyCurve
-from sottovoce.report.verdict import rounded_up
 
 Points = Sequence[tuple[float, float]]
 

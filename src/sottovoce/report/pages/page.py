@@ -5,6 +5,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from sottovoce._addresses import where_to_read
+from sottovoce._shown import rounded_up
 from sottovoce._version import __version__
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -19,7 +20,6 @@ from sottovoce.report.verdict import (
     flat_parameters,
     one_in,
     percent,
-    rounded_up,
     verdict_of,
 )
 

@@ -134,6 +134,7 @@ class Kit:
         """Refuse files that FLARE would read too, and files that others on the machine can read."""
         brought = {path for certificate, key, _ in self.certificates for path in (certificate, key)}
         brought |= {path.parent / self.authority.name for path in brought if path.suffix == ".key"}
+        brought.add(self.identity / "authority.pem")
         own, places = brought | {self.folder / place for place in self._settings}, ("startup", "local", "lead/startup")
         for path in sorted(path for place in places for path in (self.folder / place).glob("*")):
             if path not in own:

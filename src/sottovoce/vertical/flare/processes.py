@@ -37,9 +37,9 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     """Run a site until it is stopped by SIGTERM or SIGINT, or ends by itself.
 
     The log goes to ``state/log.txt``. It is not started again when it ends: leave that to the system, such as systemd.
-    It is not started at all if there is something in the kit that is not its own, another process uses the kit, or the
-    coordinator's port is taken: a `ParameterError`. ``say`` gets a line when the site is started, and when it is
-    connected (a party) or listening (the coordinator).
+    It is not started at all if there is something in the kit that is not its own, or the coordinator's port is taken: a
+    `ParameterError`; nor while another process uses the kit: a `StorageError`. ``say`` gets a line when the site is
+    started, and when it is connected (a party) or listening (the coordinator).
 
     Returns 0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone
     on.

@@ -56,12 +56,14 @@ def provision(federation: str | Path, out: str | Path, only: str | None = None) 
 def _workshop(out: Path) -> Iterator[Path]:
     """Yield a folder beside the kits, so that they move into place whole, or not at all; only its owner can read it."""
     before = os.umask(0o077)
-    out.mkdir(parents=True, exist_ok=True)
-    folder = Path(tempfile.mkdtemp(dir=out, prefix=".provision-"))
     try:
-        yield folder
+        out.mkdir(parents=True, exist_ok=True)
+        folder = Path(tempfile.mkdtemp(dir=out, prefix=".provision-"))
+        try:
+            yield folder
+        finally:
+            shutil.rmtree(folder)
     finally:
-        shutil.rmtree(folder)
         os.umask(before)
 
 

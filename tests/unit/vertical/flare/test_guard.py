@@ -44,6 +44,20 @@ def test_a_run_brings_nothing_else(name):
     assert "brings its configuration alone" in why_not_deployed(packed(*CONFIGURATION, name))
 
 
+@pytest.mark.parametrize("kind", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
+def test_a_file_with_any_byte_turned_is_refused_in_words(kind):
+    """However it is compressed: none of it ends in an error of a library."""
+    buffer = io.BytesIO()
+    with zipfile.ZipFile(buffer, "w", kind) as app:
+        for name in CONFIGURATION:
+            app.writestr(name, OURS)
+    whole = buffer.getvalue()
+    assert why_not_deployed(whole) == ""
+    for place in range(len(whole)):
+        said = why_not_deployed(whole[:place] + bytes([whole[place] ^ 0xFF]) + whole[place + 1 :])
+        assert isinstance(said, str)
+
+
 def test_what_is_no_configuration():
     for other in (b"", b"PK", "text", None, packed(*CONFIGURATION)[:-30]):
         assert "no zip file" in why_not_deployed(other)

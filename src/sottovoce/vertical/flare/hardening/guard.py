@@ -15,6 +15,7 @@ import asyncio.sslproto
 import gc
 import io
 import logging
+import lzma
 import os
 import re
 import runpy
@@ -100,7 +101,7 @@ def why_not_deployed(packed: object) -> str:
             if sum(entry.file_size for entry in app.infolist()) > _MOST_BYTES:
                 return f"its configuration has more than {_MOST_BYTES:,} bytes"
             brought = [app.read(entry) for entry in app.infolist() if entry.filename == _CONFIGURATION]
-    except (zipfile.BadZipFile, zlib.error, ValueError, NotImplementedError, RuntimeError, EOFError):
+    except (zipfile.BadZipFile, zlib.error, lzma.LZMAError, OSError, ValueError, RuntimeError, EOFError):
         return "what it brings is no zip file"
     ours = [job_text("client", purpose=purpose).encode() for purpose in PURPOSES]
     if not brought or any(text not in ours for text in brought):

@@ -11,8 +11,9 @@ it, to which w answers by B^-1. The model that predicts sigma(a z + b) has the a
     E[(\sigma(az + b) - \tfrac12) \, (z, 1)]
     = E[q(z) \, (z, 1)] + (w \cdot g - s^2 \, \mathrm{tr} \, B^{-1}, \; g_0) / n.
 
-Weights are shortened alone: where predictions have long tails, as rare large entries give them, a normal law says
-nothing of what is too short. Where the noise of the second moments hides the variance, they stay what they are.
+Weights are shortened alone, and where a would be 1 or more the intercept, too, stays what it is: where predictions have
+long tails, as rare large entries give them, a normal law says nothing of what is too short, and moves rates the wrong
+way. Where the noise of the second moments hides the variance, nothing is moved.
 """
 
 import math
