@@ -262,7 +262,7 @@ class Plan(_Shown, FrozenPlan):
             vars(self).update({**shown, "intercept": self.facts.constant})
             wanted = (Multinomial,) if self.joint else self.losses
             if (wanted and not isinstance(self.loss, wanted)) or (self.alone and self.n_models > 1):
-                names = " or ".join(kind.__name__.lower() for kind in wanted)
+                names = " or ".join(kind.__name__.lower() for kind in self.losses)
                 raise ParameterError(
                     f"solver={self.solver!r} needs the {names} loss{' and two classes' if self.alone else ''}; got the "
                     f"{self.loss.name} loss and n_models = {self.n_models}. Use solver='auto'."
