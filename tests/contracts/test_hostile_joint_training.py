@@ -1,242 +1,297 @@
-"""A party in a joint training against a coordinator that sends anything, in any order: at most what was charged."""
+"""A party in a joint computation against a coordinator that sends anything, in any order: at most what was charged.
+
+Both mechanisms that compute jointly are asked the same: sums of rows, and choices of columns.
+"""
 
 import dataclasses
 import hashlib
 import json
 import random
 import threading
+from functools import partial
 
 import numpy as np
 import pytest
 
 from sottovoce.privacy.events import NothingReleased, compose
-from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLogisticRegression
-from sottovoce.vertical.protocols.general.messages import Describe, Prepare
+from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLasso, VerticalLogisticRegression
+from sottovoce.vertical.protocols.general.messages import Close, Describe, Prepare
 from sottovoce.vertical.protocols.secure import messages as handlers
 from sottovoce.vertical.protocols.secure.messages import Card, Connect, Invite, Join, KeepJoint, Opened, Poll
-from sottovoce.vertical.wire import Done
-from support.joint_table import NOTHING, Table, block, refused, share_nothing_uncovered
+from sottovoce.vertical.wire import Done, Refused, new_session
 from support.party import Line, worker_of
 
 N = 40
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (N, 5))
-Y = np.where(X.sum(axis=1) > 0.0, 1.0, -1.0)
-PREPARE = Prepare(1.0, 0)
+NOTHING = np.zeros(0)
 
 
-def make(**more):
-    return [
-        Party(X[:, :3], name="bank", data_norm=2.0, **more),
-        Party(X[:, 3:], name="clinic", data_norm=2.0, **more),
-        Helper("notary"),
-    ]
+class Kind:
+    """A mechanism: its plan, and the bound that a party declares for it."""
+
+    def __init__(self, name, model, bound, size, labels):
+        self.name, self.bound, self.size, self.labels = name, bound, size, labels
+        self.plan = model(epsilon=2.0, delta=1e-5, label_holder="bank", engine="in-process").plan(self.make()).joint
+        self.event = self.plan.event
+
+    def make(self, *, budget=(30.0, 1e-2), **more):
+        facts = {self.bound: self.size, "budget": budget, **more}
+        return [
+            Party(X[:, :3], name="bank", **facts),
+            Party(X[:, 3:], name="clinic", **facts),
+            Helper("notary"),
+        ]
+
+    def block(self, helper="notary", **changed):
+        """Return the plan with another description of the second party, and another helper perhaps."""
+        first, second = self.plan.blocks
+        blocks = first, dataclasses.replace(second, **changed)
+        return dataclasses.replace(self.plan, blocks=blocks, helpers=(helper,))
+
+    def swapped(self):
+        """Return the plan in which a party with a table is the helper, and the other way round."""
+        return self.block("clinic", name="notary")
 
 
-def plan_of(**changed):
-    model = VerticalLogisticRegression(
-        mechanism="secure", classes=[-1, 1], epsilon=2.0, delta=1e-5, label_holder="bank", engine="in-process",
-        mechanism_options={"n_passes": 2},
-    )  # fmt: skip
-    return dataclasses.replace(model.plan(make()).joint, **changed)
+KINDS = [
+    Kind(
+        "sums",
+        partial(VerticalLogisticRegression, mechanism="secure", classes=[-1, 1], mechanism_options={"n_passes": 2}),
+        "data_norm", 2.0, np.where(X.sum(axis=1) > 0.0, 1.0, -1.0),
+    ),
+    Kind(
+        "choices", partial(VerticalLasso, aggregation="secure", label_bounds=(-1, 1), radius=1.0, n_steps=3),
+        "data_bound", 1.0, X.sum(axis=1) / 5.0,
+    ),
+]  # fmt: skip
+EACH = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.name)
 
 
-PLAN = plan_of()
-EVENT = PLAN.event
+class Table:
+    """The parties around one table, with one session at all of them; the first has the labels."""
+
+    def __init__(self, kind, parties=None, plan=None):
+        self.kind, self.plan = kind, plan or kind.plan
+        self.parties = parties or kind.make()
+        self.cards = "[]"
+        self.lines = [Line(party) for party in self.parties]
+        name = new_session()
+        for line in self.lines:
+            line.name = name
+
+    @property
+    def spent(self):
+        return [party.spent for party in self.parties[:2]]
+
+    def all(self, *messages):
+        requests = messages if len(messages) > 1 else messages * len(self.lines)
+        return [line.ask(message) for line, message in zip(self.lines, requests, strict=True)]
+
+    def invite(self):
+        cards = self.all(Invite(self.plan.text()))
+        assert all(isinstance(each, Card) for each in cards)
+        self.cards = json.dumps([each.card for each in cards])
+        return self
+
+    def connect(self):
+        self.invite()
+        assert all(isinstance(each, Done) for each in self.all(Connect(self.cards)))
+        self.wait()
+        return self
+
+    def wait(self):
+        """Ask until all are ready, and return what they say."""
+        for _ in range(1000):
+            replies = self.all(Poll())
+            assert all(isinstance(each, Opened) for each in replies), [getattr(each, "reason", "") for each in replies]
+            if all(each.ready for each in replies):
+                return replies
+        raise AssertionError("it never ends")
+
+    def join(self):
+        """Begin, and wait for what is opened."""
+        self.connect()
+        starts = self.all(Join(self.kind.labels), *[Join(NOTHING)] * (len(self.lines) - 1))
+        assert all(isinstance(each, Done) for each in starts)
+        self.opened = self.wait()
+        return self
+
+    def end(self):
+        self.all(Close())
 
 
-def table_of(parties, plan=PLAN):
-    return Table(parties, plan, Y)
+@pytest.fixture(autouse=True)
+def nobody_waits_long(monkeypatch):
+    monkeypatch.setattr(handlers, "_WAIT", 0.02)
 
 
 @pytest.fixture
-def parties():
-    return make()
+def table_of():
+    """Return a function that lays a table, which is cleared at the end."""
+    laid = []
+
+    def lay(*given, **more):
+        laid.append(Table(*given, **more))
+        return laid[-1]
+
+    yield lay
+    for table in laid:
+        table.end()
+
+
+def refused(reply, *words):
+    """Check that a reply is a refusal in these words."""
+    assert isinstance(reply, Refused), reply
+    for word in words:
+        assert word in reply.reason
 
 
 # --- the plan ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    "text", ["", "{}", "[]", "null", "[" * 30_000, PLAN.text() + " ", PLAN.text().replace("2.0", "2.00"), '{"a":NaN}']
-)
-def test_what_is_no_plan_is_refused(parties, text):
-    refused(Line(parties[1]).ask(Invite(text)))
+@EACH
+def test_what_is_no_plan_of_this_party_is_refused(kind):
+    text = kind.plan.text()
+    no_plans = ["", "{}", "[]", "null", "[" * 30_000, text + " ", text.replace("2.0", "2.00"), '{"a":NaN}']
+    line = Line(kind.make()[1])
+    for each in no_plans:
+        refused(line.ask(Invite(each)))
+    for plan, word in [
+        (dataclasses.replace(kind.plan, n_samples=N + 1), "the plan says"),
+        (kind.block(**{kind.bound: 0.5}), "the plan says"),
+        (kind.block(n_features=3), "the plan says"),
+        (kind.block(name="shop"), "this is 'clinic'"),
+        (dataclasses.replace(kind.plan, engine="spu"), "it does not compute with the engine 'spu'"),
+        (kind.swapped(), "takes a party with a table for a helper"),
+    ]:
+        refused(line.ask(Invite(plan.text())), word)
+    refused(Line(kind.make()[2]).ask(Invite(kind.swapped().text())), "for a helper")
 
 
-@pytest.mark.parametrize(
-    ("plan", "word"),
-    [
-        (plan_of(n_samples=N + 1), "the plan says"),
-        (block(PLAN, 1, data_norm=1.0), "the plan says"),
-        (block(PLAN, 1, n_features=3), "the plan says"),
-        (block(PLAN, 1, name="shop"), "this is 'clinic'"),
-        (plan_of(engine="spu"), "it does not compute with the engine 'spu'"),
-        (dataclasses.replace(PLAN, blocks=(*PLAN.blocks[:1], dataclasses.replace(PLAN.blocks[1], name="notary")),
-                             helpers=("clinic",)), "takes a party with a table for a helper"),
-    ],
-)  # fmt: skip
-def test_a_plan_that_is_not_true_of_the_party_is_refused(parties, plan, word):
-    refused(Line(parties[1]).ask(Invite(plan.text())), word)
-
-
-def test_a_helper_is_no_party_with_a_table_and_the_other_way_round(parties):
-    swapped = dataclasses.replace(
-        PLAN, blocks=(PLAN.blocks[0], dataclasses.replace(PLAN.blocks[1], name="notary")), helpers=("clinic",)
-    )
-    refused(Line(parties[2]).ask(Invite(swapped.text())), "for a helper")
-
-
-def test_a_party_with_a_site_does_not_compute_in_the_coordinators_process():
-    party = Party(X[:, 3:], name="clinic", data_norm=2.0, computing=ComputeSite(partners={"bank"}))
-    refused(Line(party).ask(Invite(PLAN.text())), "does not compute with the engine 'in-process'")
-
-
-def test_a_party_whose_owner_said_no_is_asked_for_its_engines_alone():
-    party = Party(X[:, 3:], name="clinic", data_norm=2.0, answers=set())
-    assert json.loads(Line(party).ask(Describe(1)).engines) == {}
-    refused(Line(party).ask(Invite(PLAN.text())), "does not answer Invite")
+@EACH
+def test_a_party_is_asked_in_only_where_its_owner_gave_leave(kind):
+    sited = kind.make(computing=ComputeSite(partners={"bank"}))[1]
+    refused(Line(sited).ask(Invite(kind.plan.text())), "does not compute with the engine 'in-process'")
+    silent = kind.make(answers=set())[1]
+    assert json.loads(Line(silent).ask(Describe(1)).engines) == {}
+    refused(Line(silent).ask(Invite(kind.plan.text())), "does not answer Invite")
+    other = "data_bound" if kind.bound == "data_norm" else "data_norm"
+    boundless = Party(X[:, 3:], name="clinic", **{other: 2.0})
+    refused(Line(boundless).ask(Invite(kind.plan.text())), f"it declared no {kind.bound}")
 
 
 # --- the order --------------------------------------------------------------------------------------------------------
 
-LATER = [Connect("[]"), Poll(), Join(NOTHING), KeepJoint("m")]
+
+@EACH
+def test_nothing_comes_before_its_turn(kind, table_of):
+    later = [Connect("[]"), Poll(), Join(NOTHING), KeepJoint("m")]
+    for message in later:
+        refused(Line(kind.make()[1]).ask(message), "came without its start")
+    for message in later[1:]:
+        table = table_of(kind).invite()
+        refused(table.lines[1].ask(message), "out of its turn")
+        assert table.spent == [NothingReleased()] * 2
 
 
-@pytest.mark.parametrize("message", LATER, ids=lambda message: type(message).__name__)
-def test_nothing_comes_before_the_invitation(parties, message):
-    refused(Line(parties[1]).ask(message), "came without its start")
-
-
-@pytest.mark.parametrize("message", LATER[1:], ids=lambda message: type(message).__name__)
-def test_nothing_comes_before_the_meeting(message):
-    table = table_of(make(budget=(9.0, 1e-3))).invite()
-    refused(table.lines[1].ask(message), "out of its turn")
-    assert table.parties[1].spent == NothingReleased()
-    table.end()
-
-
-def test_the_start_is_charged_once_and_comes_once():
-    table = table_of(make(budget=(9.0, 1e-3))).join()
-    assert table.parties[1].spent == EVENT
-    for message in (Join(NOTHING), Connect(table.cards), Invite(PLAN.text())):
-        refused(table.lines[1].ask(message))
-    assert table.parties[1].spent == EVENT
-    assert isinstance(worker_of(table.parties[1]), handlers.JointWorker)
-    table.end()
-
-
-def test_a_party_goes_through_the_steps_of_its_plan_and_nobody_orders_one():
-    table = table_of(make(budget=(9.0, 1e-3))).join()
+@EACH
+def test_the_start_is_charged_once_and_all_that_is_opened_follows_from_it(kind, table_of):
+    table = table_of(kind).join()
     line, opened = table.lines[1], table.opened
-    ends = np.cumsum([PLAN.n_opened(step) for step in range(PLAN.n_steps + 1)])
-    assert [(each.n_steps, len(each.values)) for each in opened] == [(PLAN.n_steps + 1, ends[-1])] * 3
-    assert np.array_equal(opened[0].values, opened[1].values)
+    ends = np.cumsum([kind.plan.n_opened(step) for step in range(kind.plan.n_steps + 1)])
+    for replies in (opened, table.all(Poll())):  # asked again, it is the same
+        assert [(each.n_steps, len(each.values)) for each in replies] == [(kind.plan.n_steps + 1, ends[-1])] * 3
+        assert all(np.array_equal(each.values, opened[0].values) for each in replies)
+    for message in (Join(NOTHING), Connect(table.cards), Invite(kind.plan.text())):
+        refused(line.ask(message))
     refused(table.lines[2].ask(KeepJoint("m")), "a helper has no part")
     refused(line.ask(KeepJoint("m", bytes(32))), "opened other numbers than it is told of")
     assert line.ask(KeepJoint("m", hashlib.sha256(opened[0].values.tobytes()).digest())).ready
-    fitting = PLAN.fitting()
+    fitting = kind.plan.fitting()
     for values in np.split(opened[0].values, ends[:-1]):
         fitting.take(values)
     assert np.array_equal(table.parties[1].part("m").coef, fitting.weights["clinic"][0])
     for message in (KeepJoint("m"), Join(NOTHING)):
         refused(line.ask(message), "the joint training is kept")
-    assert table.parties[1].spent == EVENT
-    table.end()
+    assert table.spent == [kind.event] * 2
 
 
-def test_nothing_is_told_and_nothing_kept_before_the_end():
-    table = table_of(make(budget=(9.0, 1e-3))).connect()
+@EACH
+def test_nothing_is_told_and_nothing_kept_before_the_end(kind, table_of):
+    table = table_of(kind).connect()
     line = table.lines[1]
     assert isinstance(line.ask(Join(NOTHING)), Done)  # its partners have not begun
     for message in (KeepJoint("m"), Poll()):
         told = line.ask(message)
         assert (told.n_steps, told.ready, len(told.values)) == (0, 0, 0)
     assert not table.parties[1].keeps("m")
-    table.end()
 
 
-def test_asking_for_the_opened_sums_again_gives_the_same_and_draws_nothing():
-    table = table_of(make(budget=(9.0, 1e-3))).join()
-    again = table.all(Poll())
-    assert all(np.array_equal(each.values, table.opened[0].values) for each in again)
-    assert table.parties[1].spent == EVENT
-    table.end()
-
-
-def test_labels_are_for_the_label_holder_alone_and_one_a_row():
-    table = table_of(make(budget=(9.0, 1e-3))).connect()
-    refused(table.lines[1].ask(Join(Y)), "for the label holder alone")
-    refused(table.lines[0].ask(Join(Y[:3])), "3 numbers for 40 rows")
+@EACH
+def test_labels_are_for_the_label_holder_alone_and_one_a_row(kind, table_of):
+    table = table_of(kind).connect()
+    refused(table.lines[1].ask(Join(kind.labels)), "for the label holder alone")
+    refused(table.lines[0].ask(Join(kind.labels[:3])), "3 numbers for 40 rows")
     refused(table.lines[0].ask(Join(NOTHING)), "0 numbers for 40 rows")
-    assert [party.spent for party in table.parties[:2]] == [NothingReleased()] * 2
-    table.end()
+    assert table.spent == [NothingReleased()] * 2
 
 
-def test_what_the_budget_does_not_cover_shares_nothing():
-    share_nothing_uncovered(make, table_of, PLAN)
-
-
-def test_every_training_is_charged_for_itself():
-    given = make(budget=(9.0, 1e-3))
-    for _ in range(2):
-        table = table_of(given).join()
-        table.end()
-    assert given[1].spent == compose(EVENT, EVENT)
+@EACH
+def test_what_the_budget_does_not_cover_shares_nothing(kind, table_of):
+    """An invitation beyond the budget is refused, and of two that it covers once the second training shares nothing."""
+    refused(Line(kind.make(budget=(0.01, 1e-6))[1]).ask(Invite(kind.plan.text())), "budget")
+    given = kind.make(budget=(2.1, 1e-5))
+    one, other = (table_of(kind, given).connect() for _ in range(2))
+    assert isinstance(one.lines[1].ask(Join(NOTHING)), Done)
+    refused(other.lines[1].ask(Join(NOTHING)), "budget")
+    assert other.lines[1].ask(Poll()).n_steps == 0
+    assert given[1].spent == kind.event
 
 
 # --- partners ---------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("cards", ["", "{}", "[1]", "[]", '["{}", "{}", "{}"]', "[" * 30_000])
-def test_cards_that_are_none_end_the_invitation(cards):
-    table = table_of(make(budget=(9.0, 1e-3))).invite()
-    refused(table.lines[1].ask(Connect(cards)))
-    refused(table.lines[1].ask(Join(NOTHING)))
-    assert table.parties[1].spent == NothingReleased()
-    table.end()
-
-
-def test_cards_of_another_plan_or_session_are_refused():
-    one = table_of(make()).invite()
-    other = table_of(make(), dataclasses.replace(PLAN, epsilon=1.0)).invite()
-    mixed = json.dumps([*json.loads(one.cards)[:2], json.loads(other.cards)[2]])
-    refused(one.lines[1].ask(Connect(mixed)))
-    one.end()
-    other.end()
-
-
-def test_partners_in_another_order_are_refused():
-    table = table_of(make()).invite()
-    refused(table.lines[1].ask(Connect(json.dumps(json.loads(table.cards)[::-1]))))
-    table.end()
+@EACH
+def test_cards_that_are_not_those_of_this_table_end_the_invitation(kind, table_of):
+    other = json.loads(table_of(kind, plan=dataclasses.replace(kind.plan, epsilon=1.0)).invite().cards)
+    for cards in ("", "{}", "[1]", "[]", '["{}", "{}", "{}"]', "[" * 30_000, "mixed", "turned"):
+        table = table_of(kind).invite()
+        own = json.loads(table.cards)
+        told = {"mixed": json.dumps([*own[:2], other[2]]), "turned": json.dumps(own[::-1])}.get(cards, cards)
+        refused(table.lines[1].ask(Connect(told)))
+        refused(table.lines[1].ask(Join(NOTHING)))
+        assert table.spent == [NothingReleased()] * 2
+        table.end()
 
 
 # --- what is held -----------------------------------------------------------------------------------------------------
 
 
-def test_so_many_joint_trainings_at_a_time(parties):
-    tables = [table_of(parties).invite() for _ in range(handlers.MOST_JOINT)]
-    refused(Line(parties[1]).ask(Invite(PLAN.text())), "in at most 2 at a time")
+@EACH
+def test_so_many_joint_trainings_at_a_time(kind, table_of):
+    parties = kind.make()
+    tables = [table_of(kind, parties).invite() for _ in range(handlers.MOST_JOINT)]
+    refused(Line(parties[1]).ask(Invite(kind.plan.text())), "in at most 2 at a time")
     tables[0].end()
-    tables.append(table_of(parties).invite())
-    for table in tables[1:]:
-        table.end()
+    table_of(kind, parties).invite()
 
 
-def test_a_session_that_turns_to_something_else_ends_its_joint_training(parties):
-    table = table_of(parties).invite()
-    worker = worker_of(parties[1])
-    assert isinstance(table.lines[1].ask(PREPARE), Done)
+@EACH
+def test_a_session_that_turns_to_something_else_ends_its_joint_training(kind, table_of):
+    table = table_of(kind, kind.make(budget=None)).invite()
+    worker = worker_of(table.parties[1])
+    assert isinstance(table.lines[1].ask(Prepare(1.0, 0)), Done)
     assert not worker.is_open
     refused(table.lines[1].ask(Join(NOTHING)), "came without its start")
-    table.end()
 
 
-def test_an_invitation_that_nobody_follows_ends_by_itself(monkeypatch, parties):
+def test_an_invitation_that_nobody_follows_ends_by_itself(monkeypatch):
     monkeypatch.setattr(handlers, "_PATIENCE", 0.05)
-    line = Line(parties[1])
-    line.ask(Invite(PLAN.text()))
-    worker = worker_of(parties[1])
+    kind = KINDS[0]
+    party = kind.make()[1]
+    line = Line(party)
+    line.ask(Invite(kind.plan.text()))
+    worker = worker_of(party)
     worker._thread.join(5.0)
     assert not worker.is_open
     refused(line.ask(Connect("[]")), "nobody asked for anything for 0.05 seconds")
@@ -245,66 +300,49 @@ def test_an_invitation_that_nobody_follows_ends_by_itself(monkeypatch, parties):
 # --- anything at all --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", range(6))
-def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(seed):
+@pytest.mark.parametrize("seed", range(3))
+@EACH
+def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(kind, seed, table_of):
     rng = random.Random(seed)
-    given = make(budget=(30.0, 1e-2))
-    tables = [table_of(given), table_of(given)]
-    cards = {}
-
-    def message(table):
-        held = cards.get(id(table), "[]")
-        return rng.choice([
-            Invite(PLAN.text()), Connect(held), Poll(), Join(NOTHING), Join(Y), KeepJoint("m"), Describe(),
-        ])  # fmt: skip
-
-    handlers_wait, handlers._WAIT = handlers._WAIT, 0.02
-    try:
-        opened = set()
-        for turn in range(60):
-            table = rng.choice(tables)
-            if turn < 4:
-                replies = table.all(Invite(PLAN.text()))
-                if all(isinstance(each, Card) for each in replies):
-                    cards[id(table)] = json.dumps([each.card for each in replies])
-            line = rng.choice(table.lines)
-            sent = message(table)
-            reply = line.ask(sent)
-            if isinstance(reply, Opened) and (reply.n_steps or len(reply.values)):
-                opened.add(id(table))
-        events = [party.spent for party in given[:2]]
-        for spent in events:
-            assert spent in (NothingReleased(), EVENT, compose(EVENT, EVENT))
-        if opened:
-            assert all(spent != NothingReleased() for spent in events)
-    finally:
-        handlers._WAIT = handlers_wait
-        for table in tables:
-            table.end()
+    parties = kind.make()
+    tables = [table_of(kind, parties).invite() for _ in range(2)]
+    opened = set()
+    for _ in range(60):
+        table = rng.choice(tables)
+        messages = [
+            Invite(kind.plan.text()), Connect(table.cards), Poll(), Join(NOTHING), Join(kind.labels), KeepJoint("m"),
+            Describe(),
+        ]  # fmt: skip
+        reply = rng.choice(table.lines).ask(rng.choice(messages))
+        if isinstance(reply, Opened) and (reply.n_steps or len(reply.values)):
+            opened.add(id(table))
+    for spent in tables[0].spent:
+        assert spent in (NothingReleased(), kind.event, compose(kind.event, kind.event))
+        assert not opened or spent != NothingReleased()
 
 
-def test_many_starts_at_once_are_one():
-    table = table_of(make(budget=(30.0, 1e-2))).connect()
+@EACH
+def test_many_starts_at_once_are_one(kind, table_of):
+    table = table_of(kind).connect()
     line = table.lines[1]
     frames = [line.frame(Join(NOTHING)) for _ in range(8)]
-    answers = []
-    threads = [threading.Thread(target=lambda raw=raw: answers.append(line.party.handle(raw))) for raw in frames]
+    threads = [threading.Thread(target=line.party.handle, args=(raw,)) for raw in frames]
     for thread in threads:
         thread.start()
     for thread in threads:
         thread.join()
-    assert table.parties[1].spent == EVENT
-    table.end()
+    assert table.parties[1].spent == kind.event
 
 
-@pytest.mark.parametrize("engine", ["in-process", "shamir"])
-@pytest.mark.parametrize("size", [1e18, 1e308])
-def test_points_of_any_size_keep_margins_within_what_the_plan_says(engine, size):
+@EACH
+@pytest.mark.parametrize("size", [np.nan, np.inf, -np.inf, 1e308, 1e18])
+def test_points_of_any_size_keep_margins_within_what_the_plan_says(kind, size):
     """A product that is not a number would be any whole number at all."""
-    plan = handlers.plan_from_text(dataclasses.replace(PLAN, engine=engine).text())
-    rows = plan.rows("clinic", X[:, 3:])
-    usual = np.abs(plan.margins("clinic", rows, np.array([1e12, 1e12]))).max()
-    for point in ([size, -size], [size, size], [-size, size]):
-        margins = plan.margins("clinic", rows, np.array(point))
-        assert margins.dtype == np.int64
-        assert np.abs(margins).max() <= usual
+    engines = ["in-process", "shamir"] if kind.bound == "data_norm" else ["in-process"]
+    for plan in (handlers.plan_from_text(dataclasses.replace(kind.plan, engine=each).text()) for each in engines):
+        rows = plan.rows("clinic", X[:, 3:])
+        most = 2**40 if kind.name == "choices" else np.abs(plan.margins("clinic", rows, np.array([1e12, 1e12]))).max()
+        for point in ([size, -size], [size, size], [-size, size], [size, 0.0]):
+            margins = plan.margins("clinic", rows, np.array(point))
+            assert margins.dtype == np.int64
+            assert np.abs(margins).max() <= most
