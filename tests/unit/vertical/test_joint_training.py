@@ -1,6 +1,5 @@
-"""Joint training as its users see it: estimators, helpers, engines, receipts, failures."""
+"""Joint training, sums and choices, as its users see it: estimators, helpers, engines, receipts, failures."""
 
-import copy
 import math
 import os
 import shutil
@@ -13,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import DataError, ParameterError, PartyError
+from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.ledger import Ledger
 from sottovoce.report.comparison import made_again
 from sottovoce.vertical import (
@@ -21,6 +20,7 @@ from sottovoce.vertical import (
     Helper,
     InProcessParties,
     Party,
+    VerticalLasso,
     VerticalLinearSVC,
     VerticalLogisticRegression,
     VerticalRidge,
@@ -29,7 +29,6 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.engines.site import available_engines
 from sottovoce.vertical.estimators.choices import choose_engine, choose_mechanism, engine_for
-from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.worker import named
@@ -101,17 +100,46 @@ def test_a_joint_model_is_trained_and_scores(helper):
     assert no_thread_is_left()
 
 
+def ridge(**more):
+    return VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, **BUDGET, **more)
+
+
 def test_the_other_estimators():
     given = parties()
-    ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, **BUDGET).fit(given)
-    assert ridge.n_rounds_ == 1 + ridge.plan_.joint.n_steps == 9
-    once = VerticalRidge(
-        mechanism="secure", label_bounds=(0, 1), random_state=1, mechanism_options={"n_passes": 0}, **BUDGET
-    )
-    assert once.fit(given).n_rounds_ == 1
-    assert ridge.score(given, table()[1]) > 0.2
+    model = ridge().fit(given)
+    assert model.n_rounds_ == 1 + model.plan_.joint.n_steps == 9
+    assert ridge(mechanism_options={"n_passes": 0}).fit(given).n_rounds_ == 1
+    assert model.score(given, table()[1]) > 0.2
     svc = VerticalLinearSVC(mechanism="secure", classes=[0, 1], random_state=1, **BUDGET).fit(given)
     assert svc.score(given, table()[1]) > 0.8
+
+
+def lasso(**more):
+    facts = {"aggregation": "secure", "label_bounds": (-1, 1), "radius": 2.0, "random_state": 3, **BUDGET, **more}
+    return VerticalLasso(**facts)
+
+
+@pytest.mark.parametrize("helper", [True, False], ids=["with a helper", "two parties"])
+def test_a_joint_choice_finds_the_columns_of_both(helper):
+    X, _ = table(600, 12)
+    y = np.clip(X[:, 1] - X[:, 9], -1.0, 1.0)
+    given = [Party(X[:, :6], name="bank", data_bound=1.0, y=y), Party(X[:, 6:], name="clinic", data_bound=1.0)]
+    given += [Helper("notary")] if helper else []
+    model = lasso(epsilon=8.0).fit(given)
+    assert set(np.argsort(np.abs(model.coef_))[-2:]) == {1, 9}
+    assert model.coef_[1] > 0.5 > -0.5 > model.coef_[9]
+    assert model.score(given[:2], y) > 0.7
+    assert model.n_rounds_ == model.plan_.joint.n_choices
+    assert np.abs(model.coef_).sum() + abs(model.intercept_) <= 2.0 + 1e-9
+    np.testing.assert_allclose(model.predict(given), X @ model.coef_ + model.intercept_)
+    # in the units of the tables: steps of .1, which do not shrink, end near the least squares
+    given[0] = Party(X[:, :6] * 2.0, name="bank", data_bound=2.0, y=y * 10.0 + 47.0)
+    model = lasso(label_bounds=(34, 54), radius=15.0, epsilon=1e5, n_steps=150).fit(given)
+    least = np.linalg.lstsq(np.column_stack([2.0 * X[:, 1], X[:, 9], np.ones(600)]), 10.0 * y + 47.0)[0]
+    for got, wanted in zip((model.coef_[1], model.coef_[9], model.intercept_), least, strict=True):
+        assert got == pytest.approx(wanted, rel=0.25)
+    same = [lasso(epsilon=math.inf, aggregation=each).fit(given).coef_ for each in ("secure", "local")]
+    assert np.array_equal(*same)  # without noise there is one joint problem
 
 
 @EACH
@@ -171,7 +199,7 @@ def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder(make)
 # --- helpers ----------------------------------------------------------------------------------------------------------
 
 
-def test_a_helper_takes_no_part_in_other_mechanisms():
+def test_a_helper_takes_no_part_in_other_mechanisms_and_holds_no_labels():
     given, alone = parties(), parties(helper=False)
     model = logistic(mechanism="local-models").fit(given)
     assert model.plan_.facts.helpers == ("notary",)
@@ -179,22 +207,13 @@ def test_a_helper_takes_no_part_in_other_mechanisms():
     model.decision_function(given)
     exact = VerticalLogisticRegression(epsilon=math.inf).fit(given)
     assert exact.score(given, table()[1]) > 0.95
-
-
-def test_a_helper_holds_no_labels():
-    first = [parties()[2], *parties(helper=False)]
-    assert logistic().plan(first).facts.label_holder == "bank"
+    assert logistic().plan([given[2], *given[:2]]).facts.label_holder == "bank"
     with pytest.raises(ParameterError, match="party 'notary' is a helper, without a table"):
-        logistic(label_holder="notary").fit(parties(), table()[1])
-
-
-def test_helpers_are_left_out_of_alignments():
+        logistic(label_holder="notary").fit(given, table()[1])
     X, y = table(6)
     bank = Party(X[:, :3], ids=list("abcdef"), name="bank", y=y, data_norm=2.0)
-    clinic = Party(X[::-1, 3:], ids=list("fedcba"), name="clinic", data_norm=2.0)
-    aligned = align([bank, clinic, Helper("notary")])
-    assert aligned.report.n_common == 6
-    assert aligned.names == ("bank", "clinic", "notary")
+    aligned = align([bank, Party(X[::-1, 3:], ids=list("fedcba"), name="clinic", data_norm=2.0), Helper("notary")])
+    assert (aligned.report.n_common, aligned.names) == (6, ("bank", "clinic", "notary"))
 
 
 # --- engines ----------------------------------------------------------------------------------------------------------
@@ -235,6 +254,25 @@ def test_an_engine_that_is_named_must_be_there():
         engine_for("shamir", {"bank": SHAMIR, "clinic": SHAMIR})
     with pytest.raises(ParameterError, match="engine='in-process' is for mechanism='secure'"):
         logistic(mechanism="local-models", engine="in-process").plan(parties())
+    with pytest.raises(ParameterError, match="engine='spu' is for aggregation='secure'"):
+        sparse(aggregation="local", engine="spu").plan(parties())
+
+
+def test_choices_are_made_by_an_engine_that_compares():
+    both = {name: {"shamir": "shamir 1", "spu": "spu 1"} for name in ("bank", "clinic", "notary")}
+    only = {name: {"shamir": "shamir 1"} for name in both}
+    for engines, engine, words in (
+        (both, "shamir", "engine='shamir' cannot compare secret numbers"),
+        (only, "auto", "found no engine for these 3 parties: it takes spu"),
+        (both, "auto", None),
+    ):
+        estimator = sparse(engine=engine)
+        estimator._engines = lambda *_, engines=engines: engines
+        if words is None:
+            assert estimator.plan(parties()).engine == "spu"
+            continue
+        with pytest.raises(ParameterError, match=words):
+            estimator.plan(parties())
 
 
 def test_parties_that_are_elsewhere_do_not_compute_in_one_process():
@@ -291,8 +329,9 @@ def test_bounds_and_options_are_checked_before_anything_is_sent():
             logistic(mechanism_options={"colluding": 3}).fit(given)
         with pytest.raises(ParameterError, match="n_passes"):
             logistic(mechanism_options={"n_passes": 0}).fit(given)
-        with pytest.raises(ParameterError, match="mechanism must be one of"):
-            logistic(mechanism="joint").fit(given)
+        for name, value in (("engine", "semi2k"), ("radius_shares", {"bank": 1}), ("n_steps", 0), ("engine", "spu")):
+            with pytest.raises(ParameterError, match=name):
+                sparse(**{name: value}).fit(given)
     assert {type(each.message).__name__ for each in crossed} <= {
         "Describe", "Description", "Equipped", "Close", "Done",
     }  # fmt: skip
@@ -370,10 +409,7 @@ class Broken(Party):
 
 
 @EACH
-@pytest.mark.parametrize(
-    ("kind", "charged"),
-    [("Invite", False), ("Connect", False), ("Poll", False), ("Join", True), ("KeepJoint", True)],
-)
+@pytest.mark.parametrize(("kind", "charged"), [("Connect", False), ("Join", True), ("KeepJoint", True)])
 def test_a_party_that_fails_ends_the_training_at_all(make, kind, charged):
     given = parties(budget=(5.0, 1e-4))
     given[1] = broken = Broken(table()[0][:, 3:], name="clinic", data_norm=2.0, data_bound=1.0, budget=(5.0, 1e-4))
@@ -405,39 +441,25 @@ def test_a_meeting_that_fails_costs_nothing_in_the_ledger_either(tmp_path):
     assert ledger.spent("people")[0] > 3.0
 
 
-def test_parties_that_open_different_numbers_are_named():
+@pytest.mark.parametrize(
+    ("liars", "lie", "words"),
+    [
+        (1, lambda told: told[:-8] + bytes(8), "refused KeepJoint: its training opened other numbers than it is told"),
+        (2, lambda told: messages.Opened(0, 1, [1.0, 2.0]).encode(), "'bank' says that 2 numbers were opened, which"),
+    ],
+    ids=["one", "all"],
+)
+def test_parties_that_tell_of_other_numbers_are_named(liars, lie, words):
     class Lying(Party):
         def handle(self, raw):
-            answer = super().handle(raw)
-            if answer[4:6] == messages.Opened.code.to_bytes(2, "little") and len(answer) > 60:
-                return answer[:-8] + bytes(8)
-            return answer
+            told = super().handle(raw)
+            return lie(told) if told[4:6] == messages.Opened.code.to_bytes(2, "little") and len(told) > 60 else told
 
     X, y = table()
-    given = [
-        Lying(X[:, :3], name="bank", data_norm=2.0, y=y),
-        Party(X[:, 3:], name="clinic", data_norm=2.0),
-        Helper("notary"),
-    ]
-    with pytest.raises(PartyError, match="refused KeepJoint: its training opened other numbers than it is told of"):
-        logistic().fit(given)
-    assert no_thread_is_left()
-
-
-def test_parties_that_all_tell_the_same_nonsense_are_an_error_in_words():
-    class Lying(Party):
-        def handle(self, raw):
-            answer = super().handle(raw)
-            if answer[4:6] == messages.Opened.code.to_bytes(2, "little") and len(answer) > 60:
-                return messages.Opened(0, 1, [1.0, 2.0]).encode()
-            return answer
-
-    X, y = table()
-    given = [
-        Lying(X[:, :3], name="bank", data_norm=2.0, y=y), Lying(X[:, 3:], name="clinic", data_norm=2.0),
-    ]  # fmt: skip
-    with pytest.raises(PartyError, match="party 'bank' says that 2 numbers were opened, which are no sums of"):
-        logistic().fit(given)
+    kinds = [Lying] * liars + [Party] * (2 - liars)
+    given = [kinds[0](X[:, :3], name="bank", data_norm=2.0, y=y), kinds[1](X[:, 3:], name="clinic", data_norm=2.0)]
+    with pytest.raises(PartyError, match=words):
+        logistic().fit([*given, Helper("notary")] if liars == 1 else given)
     assert no_thread_is_left()
 
 
@@ -472,31 +494,6 @@ def test_what_goes_wrong_in_the_background_is_told_without_the_data(monkeypatch,
 def test_engines_speak_of_places_and_people_read_names():
     assert named("party 1 has left", ("bank", "clinic")) == "party 'clinic' has left"
     assert named("party 7 has left", ("bank", "clinic")) == "party 7 has left"
-
-
-def test_a_session_is_not_taken_up_again_after_a_restart(tmp_path):
-    X, y = table()
-    stopped = []
-
-    class Restarted(Party):
-        """Its process ends before its part is kept."""
-
-        def handle(self, raw):
-            if raw[32:34] == messages.KeepJoint.code.to_bytes(2, "little") and not stopped:
-                stopped.append(self._journal)
-                self._journal.close()
-                for worker in self._sessions.workers():  # it is killed
-                    worker.close()
-                self._journal = Journal(tmp_path / "clinic")
-                self._sessions = type(self._sessions)(self._journal)
-            return super().handle(raw)
-
-    clinic = Restarted(X[:, 3:], name="clinic", data_norm=2.0, budget=(5.0, 1e-4), journal=Journal(tmp_path / "clinic"))
-    given = [Party(X[:, :3], name="bank", data_norm=2.0, y=y), clinic, Helper("notary")]
-    with pytest.raises(PartyError, match="ended with the party's process; what was charged"):
-        logistic().fit(given)
-    assert clinic.spent == logistic().plan(given).event
-    clinic._journal.close()
 
 
 def test_a_run_that_was_cut_off_cannot_be_resumed_and_stays_charged_once(tmp_path, monkeypatch):
@@ -539,20 +536,19 @@ def test_a_run_that_was_cut_off_cannot_be_resumed_and_stays_charged_once(tmp_pat
 # --- real processes ---------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("engine", ["spu", "shamir"])
-def test_real_processes_open_what_the_same_numbers_are_in_clear(engine):
+@pytest.mark.parametrize(
+    ("make", "engine"),
+    [(ridge, "spu"), (partial(ridge, mechanism_options={"n_passes": 0}), "shamir"), (sparse, "spu")],
+    ids=["ridge by spu", "ridge by shamir", "choices by spu"],
+)
+def test_real_processes_open_what_the_same_numbers_are_in_clear(make, engine):
     if engine not in available_engines():
         pytest.skip(f"{engine} is not to be had here")
     X, y = table()
     site = ComputeSite(timeout=60.0, engines=(engine,))
-    apart = [
-        Party(X[:, :3], name="bank", data_norm=2.0, y=y, computing=site),
-        Party(X[:, 3:], name="clinic", data_norm=2.0, computing=site),
-        Helper("notary", computing=site),
-    ]
-    once = {"n_passes": 0} if engine == "shamir" else {}
-    ridge = VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, mechanism_options=once, **BUDGET)
-    model, clear = copy.deepcopy(ridge).fit(apart), ridge.fit(parties())
+    facts = {"data_norm": 2.0, "data_bound": 1.0, "computing": site}
+    apart = [Party(X[:, :3], name="bank", y=y, **facts), Party(X[:, 3:], name="clinic", **facts)]
+    model, clear = make().fit([*apart, Helper("notary", computing=site)]), make().fit(parties())
     assert model.plan_.engine == engine
     for name in ("bank", "clinic"):
         assert np.array_equal(model.parts_[name].coef, clear.parts_[name].coef)
@@ -594,8 +590,3 @@ def test_an_engine_that_fails_in_a_pass_ends_the_training_at_all(blow):
             break
         time.sleep(0.05)
     assert not Path(f"/proc/{struck[0]}").exists()
-
-
-def test_labels_are_one_a_person():
-    with pytest.raises(DataError):
-        logistic().fit(parties(), table()[1][:5])
