@@ -10,65 +10,49 @@ import logging
 import resource
 from contextlib import contextmanager
 
-import numpy as np
 import pytest
 
 from sottovoce.exceptions import LedgerError
 from sottovoce.ledger import Ledger
-from sottovoce.vertical import Party
-from sottovoce.vertical.mechanisms import PRIVATE
-from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Afford, Keep, Prepare
 from sottovoce.vertical.wire import Frame, Refused
+from support.clinic import NAME, clinic, frames, new_ledger, shift
 from support.interrupted import draws_by_place
-from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
+from support.noisy_rounds import RoundsStart, RoundsStep
 from support.party import decode
 
-N = 20
-TABLE = np.random.default_rng(3).uniform(-0.5, 0.5, (N, 2))
-NAME = bytes(range(16))
 MESSAGES = [
     Prepare(1.0, 0),
     Afford('{"kind": "gaussian", "noise_multiplier": 50.0}'),
     RoundsStart(0.01),
-    RoundsStep(np.zeros(N), 1),
-    RoundsStep(np.full(N, 0.1), 1),
+    RoundsStep(shift(0.0), 1),
+    RoundsStep(shift(0.1), 1),
     Keep("m"),
 ]
-REQUESTS = [Frame(NAME, step, message.encode()).encode() for step, message in enumerate(MESSAGES, start=1)]
+REQUESTS = frames(*MESSAGES)
 CHARGED = [4, 5]
 
 
-class Clinic:
+class Site:
     """A party with its disk, and its process, which can be started anew."""
 
     def __init__(self, folder):
         self.folder = folder
-        (folder / "journal").mkdir(parents=True)
-        self.address = f"sqlite:///{folder / 'ledger.db'}"
-        Ledger(self.address).create("people", epsilon=3.0, delta=1e-6, adjacency="replace-one")
+        folder.mkdir(parents=True)
+        self.ledger = new_ledger(folder)
         self.start()
 
     def start(self):
-        self.journal = Journal(self.folder / "journal")
-        budget = LedgerBudget(self.address, "people", name="clinic")
-        self.party = Party(
-            TABLE,
-            name="clinic",
-            data_norm=1.0,
-            budget=budget,
-            journal=self.journal,
-            answers=PRIVATE | {"noisy-rounds"},
-            protocols=[ROUNDS],
-        )
+        self.party = clinic(self.folder, self.ledger)
+        self.journal = self.party._journal
 
     def restart(self):
         self.journal.close()
         self.start()
 
     def charged(self):
-        return [charge.plan["step"] for charge in Ledger(self.address).history("people")]
+        return [charge.plan["step"] for charge in Ledger(self.ledger.url).history("people")]
 
     def on_disk(self):
         return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and _lasts(path)}
@@ -104,20 +88,20 @@ def _quiet():
 
 
 @pytest.fixture(scope="module")
-def clinic(tmp_path_factory):
-    return Clinic(tmp_path_factory.mktemp("clinic") / "site")
+def site(tmp_path_factory):
+    return Site(tmp_path_factory.mktemp("clinic") / "site")
 
 
 @pytest.fixture(scope="module")
-def whole(clinic):
+def whole(site):
     """The answers, and the disk before each of them, of a party whose disk is never full."""
     disks, answers = [], []
     for raw in REQUESTS:
-        disks.append(clinic.on_disk())
-        answers.append(clinic.party.handle(raw))
+        disks.append(site.on_disk())
+        answers.append(site.party.handle(raw))
     assert not any(is_refused(answer) for answer in answers)
-    assert clinic.charged() == CHARGED
-    disks.append(clinic.on_disk())
+    assert site.charged() == CHARGED
+    disks.append(site.on_disk())
     return disks, answers
 
 
@@ -125,23 +109,23 @@ def is_refused(answer):
     return isinstance(decode(answer), Refused)
 
 
-def check(clinic, place, answers, failing, *, restarts):
+def check(site, place, answers, failing, *, restarts):
     """Ask one step while the disk fails, twice, then after the repair, and all later steps."""
     first = None
     with failing:
         for _ in range(2):
-            answer = clinic.party.handle(REQUESTS[place])
+            answer = site.party.handle(REQUESTS[place])
             if not is_refused(answer):
                 first = answer
-                assert clinic.charged() == [step for step in CHARGED if step <= place + 1]
+                assert site.charged() == [step for step in CHARGED if step <= place + 1]
     if restarts:
-        clinic.restart()
+        site.restart()
     for later in range(place, len(REQUESTS)):
-        answer = clinic.party.handle(REQUESTS[later])
+        answer = site.party.handle(REQUESTS[later])
         assert answer == answers[later], decode(answer)
         assert first in (None, answer) or later > place
-    assert clinic.charged() == CHARGED
-    assert Ledger(clinic.address).verify().ok
+    assert site.charged() == CHARGED
+    assert Ledger(site.ledger.url).verify().ok
 
 
 @contextmanager
@@ -172,11 +156,11 @@ def room(disk):
         for restarts in (False, True)
     ],
 )
-def test_at_every_size_that_a_file_may_have(clinic, whole, place, restarts):
+def test_at_every_size_that_a_file_may_have(site, whole, place, restarts):
     disks, answers = whole
     for size in room(disks[place]):
-        clinic.put_back(disks[place])
-        check(clinic, place, answers, largest_file(size), restarts=restarts)
+        site.put_back(disks[place])
+        check(site, place, answers, largest_file(size), restarts=restarts)
 
 
 class Failing:
@@ -217,33 +201,33 @@ class Failing:
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("how", [{}, {"done": True}, {"alone": True}], ids=["before", "after", "alone"])
 @pytest.mark.parametrize("place", range(len(REQUESTS)), ids=[type(message).__name__ for message in MESSAGES])
-def test_at_every_write(clinic, whole, place, how, restarts):
+def test_at_every_write(site, whole, place, how, restarts):
     """Also a charge of which nobody was told that it is made."""
     disks, answers = whole
-    clinic.put_back(disks[place])
+    site.put_back(disks[place])
     with Failing(10**6) as counting:
-        clinic.party.handle(REQUESTS[place])
+        site.party.handle(REQUESTS[place])
     assert counting.n_writes == (3 if place + 1 in CHARGED else 1)
     for k in range(1, counting.n_writes + 1):
-        clinic.put_back(disks[place])
-        check(clinic, place, answers, Failing(k, **how), restarts=restarts)
+        site.put_back(disks[place])
+        check(site, place, answers, Failing(k, **how), restarts=restarts)
 
 
-def test_another_request_after_a_step_that_was_given_back(clinic, whole):
+def test_another_request_after_a_step_that_was_given_back(site, whole):
     """It is as if the first had never been asked: the other one is answered, once, and charged for."""
     disks, answers = whole
     place = CHARGED[0] - 1
-    other = Frame(NAME, place + 1, RoundsStep(np.full(N, 0.7), 1).encode()).encode()
+    other = Frame(NAME, place + 1, RoundsStep(shift(0.7), 1).encode()).encode()
     for restarts in (False, True):
-        clinic.put_back(disks[place])
+        site.put_back(disks[place])
         with Failing(1):
-            assert is_refused(clinic.party.handle(REQUESTS[place]))
+            assert is_refused(site.party.handle(REQUESTS[place]))
         if restarts:
-            clinic.restart()
-        answer = clinic.party.handle(other)
+            site.restart()
+        answer = site.party.handle(other)
         assert not is_refused(answer)
         assert answer != answers[place]
-        assert is_refused(clinic.party.handle(REQUESTS[place]))
-        clinic.restart()
-        assert clinic.party.handle(other) == answer
-        assert clinic.charged() == CHARGED[:1]
+        assert is_refused(site.party.handle(REQUESTS[place]))
+        site.restart()
+        assert site.party.handle(other) == answer
+        assert site.charged() == CHARGED[:1]
