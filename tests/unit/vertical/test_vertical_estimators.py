@@ -1,10 +1,9 @@
 """The vertical estimators: parameters, refusals, what crosses, receipts, prediction."""
 
 import copy
-import inspect
 import math
-import re
-from fractions import Fraction
+from functools import partial
+from itertools import product
 
 import numpy as np
 import pandas as pd
@@ -14,9 +13,8 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.datasets import load_svmlight_file
 from sklearn.exceptions import NotFittedError
-from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.linear_model import LogisticRegression
 
-from sottovoce import vertical
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.accounting import accountant_for
@@ -55,8 +53,9 @@ PRIVATE = {"epsilon": 1.0, "delta": 1e-4}
 
 
 def parties(sizes=(3, 2, 1), X=X, **facts):
-    norms = {f"party{m + 1}": 1.5 for m in range(1, len(sizes))}
-    return split_columns(X, list(sizes), **{"data_norm": norms, **facts})
+    names = [f"party{m + 1}" for m in range(len(sizes))]
+    bounds = {"data_norm": dict.fromkeys(names[1:], 1.5), "data_bound": dict.fromkeys(names, 1.0)}
+    return split_columns(X, list(sizes), **{**bounds, **facts})
 
 
 def logistic(**changed):
@@ -69,6 +68,10 @@ def svc(**changed):
 
 def ridge(**changed):
     return VerticalRidge(**{**PRIVATE, "label_bounds": (-4.0, 4.0), **changed})
+
+
+def lasso(**changed):
+    return VerticalLasso(**{**PRIVATE, "label_bounds": (-4.0, 4.0), "radius": 2.0, **changed})
 
 
 ALL = pytest.mark.parametrize("make", [logistic, svc, ridge], ids=lambda make: make.__name__)
@@ -88,105 +91,88 @@ def coefficients(model):
 
 # ------------------------------------------------------------------ parameters
 
+FEW, ONE = {"party2": 1.0}, {"party2": 1.0, "party3": 0.0}
+WRONG = [
+    (logistic, {"epsilon": None}, "epsilon is missing: give the privacy budget, a number > 0"),
+    (svc, {"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. 1 is a usual budget"),
+    (ridge, {"epsilon": 1e7}, "epsilon must be within .1e-09, 1e.06., or infinite"),
+    (logistic, {"delta": None}, "delta is missing"),
+    (svc, {"delta": 1.0}, "delta must be a finite number >= 1e-300 and < 1; got 1.0"),
+    (ridge, {"mechanism": "magic"}, "mechanism must be one of 'local-models'.*; got 'magic'"),
+    (logistic, {"mechanism_options": 3}, "mechanism_options must be a dict or None; got 3"),
+    (svc, {"mechanism_options": {"share": 3}}, "has no entry 'share' .* budget_shares, combination"),
+    (ridge, {"mechanism_options": {"label_share": 1.0}}, r"\['label_share'\] must be a finite number > 0 and < 1; got"),
+    (
+        logistic,
+        {"mechanism_options": {"combination": -1.0}},
+        r"\['combination'\] must .* got -1.0.* None takes weights",
+    ),
+    (svc, {"mechanism_options": {"budget_shares": FEW}}, "one share for each of 'party2', 'party3'; got"),
+    (ridge, {"mechanism_options": {"budget_shares": ONE}}, "must be .* >= 1e-50 .*; got 0.0"),
+    (logistic, {"labels_public": 1}, "labels_public must be True or False; got 1"),
+    (svc, {"fit_intercept": "no"}, "fit_intercept must be True or False; got 'no'"),
+    (ridge, {"label_holder": "bank"}, "label_holder must be one of 'party1', 'party2', 'party3'; got 'bank'"),
+    (logistic, {"alpha": 0.0}, "alpha must be a finite number >= 1e-50 .*; got 0.0. Or give 'auto'"),
+    (svc, {"random_state": "seed"}, "random_state must be None, a whole number in .* got 'seed'"),
+    (logistic, {"classes": None}, "classes is missing: a private training needs the public list"),
+    (svc, {"classes": None}, "classes is missing"),
+    (logistic, {"classes": ["ill"]}, r"there must be two classes, and they must differ; got \["),
+    (logistic, {"classes": [0.0, math.nan]}, "there must be two classes, and they must differ"),
+    (logistic, {"classes": ["a", "b", "c"]}, "there must be two classes"),
+    (logistic, {"classes": 3}, "classes must be a list"),
+    (ridge, {"label_bounds": None}, "label_bounds is missing"),
+    (ridge, {"label_bounds": (1.0, -1.0)}, "label_bounds must satisfy low < high"),
+    *((lasso, {"radius": value}, "radius") for value in (None, 0.0, math.inf)),
+    (lasso, {"aggregation": "product"}, "aggregation must be one of 'local', 'secure'; got 'product'"),
+    (lasso, {"label_bounds": None}, "label_bounds"),
+    (lasso, {"n_steps": 0}, "n_steps"),
+    (lasso, {"residual_bound": 1e-303}, "residual_bound must be .* >= 1e-50"),
+    (lasso, {"radius_shares": FEW}, "radius_shares"),
+    (lasso, {"radius_shares": {"party1": 1.0, **ONE}}, "radius_shares"),
+    (lasso, {"epsilon": math.inf, "radius_shares": {"party1": 1.0, **FEW, "party3": 2.0}}, "without noise has one"),
+]
 
-@ALL
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"epsilon": None}, "epsilon is missing: give the privacy budget, a number > 0"),
-        ({"epsilon": 0.0}, "epsilon must be a number > 0; got 0.0. 1 is a usual budget"),
-        ({"epsilon": math.nan}, "epsilon must be a number > 0; got nan"),
-        ({"epsilon": 1e7}, "epsilon must be within .1e-09, 1e.06., or infinite"),
-        ({"delta": None}, "delta is missing"),
-        ({"delta": 1.0}, "delta must be a finite number >= 1e-300 and < 1; got 1.0"),
-        ({"delta": math.nan}, "delta must be .* got nan"),
-        ({"mechanism": "magic"}, "mechanism must be one of 'local-models'.*; got 'magic'"),
-        ({"mechanism_options": 3}, "mechanism_options must be a dict or None; got 3"),
-        ({"mechanism_options": {"share": 3}}, "mechanism_options has no entry 'share' .* budget_shares, combination"),
-        (
-            {"mechanism_options": {"label_share": 1.0}},
-            r"\['label_share'\] must be a finite number > 0 and < 1; got 1.0",
-        ),
-        ({"mechanism_options": {"label_share": math.nan}}, r"\['label_share'\] must be .* got nan"),
-        ({"mechanism_options": {"combination": -1.0}}, r"\['combination'\] must be a finite number >= 0; got -1.0"),
-        ({"mechanism_options": {"budget_shares": {"party2": 1.0}}}, "one share for each of 'party2', 'party3'; got"),
-        (
-            {"mechanism_options": {"budget_shares": {"party2": 1.0, "party3": 0.0}}},
-            "must be .* >= 1e-50 .*; got 0.0",
-        ),
-        (
-            {"mechanism_options": {"budget_shares": {"party2": 1.0, "party3": math.nan}}},
-            "must be .* >= 1e-50 .*; got nan",
-        ),
-        ({"mechanism_options": {"budget_shares": 3}}, "one share for each of 'party2', 'party3'; got 3"),
-        ({"labels_public": 1}, "labels_public must be True or False; got 1"),
-        ({"fit_intercept": "no"}, "fit_intercept must be True or False; got 'no'"),
-        ({"label_holder": "bank"}, "label_holder must be one of 'party1', 'party2', 'party3'; got 'bank'"),
-        ({"alpha": 0.0}, "alpha must be a finite number >= 1e-50 .*; got 0.0. Or give 'auto'"),
-        ({"alpha": math.nan}, "alpha must be .* got nan"),
-        ({"random_state": "seed"}, "random_state must be None, a whole number in .* got 'seed'"),
-        ({"random_state": -1}, "random_state must be None, a whole number in .* got -1"),
-        ({"epsilon": math.inf, "max_iter": 0}, "max_iter must be a whole number >= 1; got 0"),
-        ({"epsilon": math.inf, "tol": math.nan}, "tol must be a finite number > 0; got nan"),
-    ],
-)
+
+@pytest.mark.parametrize(("make", "changed", "message"), WRONG, ids=lambda one: getattr(one, "__name__", str(one)))
 def test_parameters(make, changed, message):
     group = parties()
     with recorded(group) as crossings, pytest.raises(ParameterError, match=message):
-        make(**changed).fit(group, labels_of(make))
-    assert {type(c.message) for c in crossings} <= {Describe, Description}
-
-
-@pytest.mark.parametrize("name", [name for name in vertical.__all__ if name.startswith("Vertical")])
-def test_every_parameter_and_attribute_is_documented_in_full(name):
-    doc = inspect.getdoc(getattr(vertical, name))
-    parameters, attributes = doc.split("Parameters\n------")[1].split("Attributes\n------")
-    for parameter in getattr(vertical, name)().get_params():
-        assert re.search(rf"^{parameter} : .+\n    \w*\W", parameters, re.MULTILINE), parameter
-    for attribute in ("guarantee_", "party_guarantees_", "parts_", "plan_", "history_", "uplink_bytes_"):
-        assert f"\n{attribute} : " in attributes
-    assert "As for" not in doc
+        make(**changed).fit(group, NUMBERS if make in (ridge, lasso) else Y)
+    assert {type(c.message) for c in crossings} <= {Describe, Description, Afford, Done}  # nothing of a row or a label
 
 
 @pytest.mark.parametrize(
-    ("make", "changed", "message"),
+    ("make", "names"),
     [
-        (logistic, {"classes": None}, "classes is missing: a private training needs the public list"),
-        (svc, {"classes": None}, "classes is missing"),
-        (logistic, {"classes": ["ill"]}, r"there must be two classes, and they must differ; got \["),
-        (logistic, {"classes": ["ill", "ill"]}, "there must be two classes, and they must differ"),
-        (logistic, {"classes": [0.0, math.nan]}, "there must be two classes, and they must differ"),
-        (logistic, {"classes": ["a", "b", "c"]}, "there must be two classes"),
-        (logistic, {"classes": 3}, "classes must be a list"),
-        (svc, {"smoothing": 0.0}, "smoothing must be a finite number > 0; got 0.0"),
-        (svc, {"smoothing": math.nan}, "smoothing must be .* got nan"),
-        (ridge, {"label_bounds": None}, "label_bounds is missing"),
-        (ridge, {"label_bounds": (1.0, -1.0)}, "label_bounds must satisfy low < high"),
+        (logistic, ["max_iter", "tol"]), (ridge, ["max_iter", "tol"]), (svc, ["max_iter", "tol", "smoothing"]),
+        (partial(lasso, aggregation="secure"), ["max_iter", "tol", "label_share"]),
+        (partial(lasso, epsilon=math.inf), ["max_iter", "tol", "label_share"]),
     ],
-)
-def test_parameters_of_one_estimator(make, changed, message):
-    with pytest.raises(ParameterError, match=message):
-        make(**changed).fit(parties(), labels_of(make))
+)  # fmt: skip
+def test_parameters_that_a_training_has_no_use_for_are_refused_all_the_same(make, names):
+    """Receipts have them, too, and would state anything."""
+    for name, value in product(names, [-1, 0, "everybody", math.nan, None, [1]]):
+        with pytest.raises(ParameterError, match=f"^{name} "):
+            make(**{name: value}).plan(parties())
 
 
-@ALL
-def test_parties_that_do_not_fit(make):
-    y = labels_of(make)
+def test_parties_that_do_not_fit():
     with pytest.raises(ParameterError, match="needs data_norm of party 'party3', a public bound on the norm"):
-        make().fit(split_columns(X, [3, 2, 1], data_norm={"party2": 1.0}), y)
+        logistic().fit(parties(data_norm={"party2": 1.0}), Y)
+    with pytest.raises(ParameterError, match="needs data_bound of party 'party1'"):
+        lasso().fit(parties(data_bound={}), NUMBERS)
     with pytest.raises(ParameterError, match="needs a party beside the label holder; got one party"):
-        make().fit([Party(X, name="all", data_norm=3.0)], y)
+        logistic().fit([Party(X, name="all", data_norm=3.0)], Y)
     with pytest.raises(DataError, match=f"party 'b' holds {N - 1} rows and 'a' holds {N}: align them"):
-        make().fit([Party(X[:, :3], name="a"), Party(X[1:, 3:], name="b", data_norm=2.0)], y)
+        logistic().fit([Party(X[:, :3], name="a"), Party(X[1:, 3:], name="b", data_norm=2.0)], Y)
     with pytest.raises(ParameterError, match="the names of the parties must differ; 'a' repeats"):
-        make().fit([Party(X, name="a"), Party(X, name="a", data_norm=3.0)], y)
+        logistic().fit([Party(X, name="a"), Party(X, name="a", data_norm=3.0)], Y)
     for wrong in ("ab", [], None, [X], (party for party in parties().parties.values())):
         with pytest.raises(ParameterError, match="parties must be Parties or a non-empty list of Party objects"):
-            make().fit(wrong, y)
-    with pytest.raises(DataError, match=f"y must hold one label for each of {N} rows"):
-        make().fit(parties(), y[:-1])
-    with pytest.raises(DataError, match=r"y must hold one label .* got the shape \(120, 1\)"):
-        make().fit(parties(), y[:, None])
+            logistic().fit(wrong, Y)
+    for y, fault in ((Y[:-1], f"for each of {N} rows"), (Y[:, None], r"got the shape \(120, 1\)")):
+        with pytest.raises(DataError, match=f"y must hold one label .*{fault}"):
+            logistic().fit(parties(), y)
 
 
 def test_identifiers_in_another_order():
@@ -292,18 +278,6 @@ def test_what_crosses_in_a_private_fit(make):
     assert group.uplink_bytes + group.downlink_bytes == sum(c.n_bytes for c in crossings)
 
 
-def test_the_labels_that_cross_are_flipped_as_often_as_said():
-    signs = np.where(Y == "ill", 1.0, -1.0)
-    group, flips, runs = parties(), 0, 40
-    for _ in range(runs):
-        with recorded(group) as crossings:
-            model = logistic(epsilon=2.0).fit(group, Y)
-        flips += int(np.sum(labels_sent(crossings)["party2"] != signs))
-    p, n = model.plan_.response.flip_probability, runs * N
-    assert abs(flips - n * p) < 6.0 * math.sqrt(n * p * (1 - p))  # fails by chance with probability 2e-9
-    assert p == pytest.approx(1.0 / (1.0 + math.exp(1.5)))
-
-
 def test_public_labels_cross_as_they_are():
     group = parties()
     with recorded(group) as crossings:
@@ -383,24 +357,6 @@ def test_a_party_that_fails_half_way():
     assert "released" not in str(caught.value)
 
 
-@pytest.mark.parametrize("value", [-1, 0, "everybody", math.nan, None, [1]], ids=repr)
-@pytest.mark.parametrize(
-    ("make", "name"),
-    [
-        *((make, name) for make in (logistic, svc, ridge) for name in ("max_iter", "tol")),
-        (svc, "smoothing"),
-        *((make, name) for make in (
-            lambda **more: VerticalLasso(**PRIVATE, label_bounds=(-4.0, 4.0), radius=2.0, aggregation="secure", **more),
-            lambda **more: VerticalLasso(label_bounds=(-4.0, 4.0), radius=2.0, epsilon=math.inf, **more),
-        ) for name in ("max_iter", "tol", "label_share")),
-    ],
-)  # fmt: skip
-def test_parameters_that_a_training_has_no_use_for_are_refused_all_the_same(make, name, value):
-    """Receipts have them, too, and would state anything."""
-    with pytest.raises(ParameterError, match=f"^{name} "):
-        make(**{name: value}).plan(parties(data_bound=dict.fromkeys(("party1", "party2", "party3"), 1.0)))
-
-
 @pytest.mark.parametrize("why", [{"answers": {"score"}}, {"budget": (0.01, 1e-5)}, {"answers": {"secure"}}])
 @pytest.mark.parametrize("aggregation", [None, "local"])
 def test_a_party_that_will_not_take_part_says_so_before_labels_leave_or_are_charged(tmp_path, aggregation, why):
@@ -441,8 +397,7 @@ def test_a_party_that_takes_no_seed_says_so_before_labels_are_charged(tmp_path):
 # ------------------------------------------------------------------ receipts
 
 
-@ALL
-@pytest.mark.parametrize("epsilon", [0.1, 1.0, 8.0])
+@pytest.mark.parametrize(("make", "epsilon"), [(logistic, 0.1), (svc, 1.0), (ridge, 8.0)])
 def test_receipts(make, epsilon):
     model = make(epsilon=epsilon).fit(parties(), labels_of(make))
     whole, each = model.guarantee_, model.party_guarantees_
@@ -510,14 +465,6 @@ def test_budget_shares():
     assert model.guarantee_.parameters["combination"] == 1.0
 
 
-def test_receipt_of_a_training_without_noise():
-    model = logistic(epsilon=math.inf, delta=None).fit(parties(), Y)
-    assert model.guarantee_.epsilon == math.inf and not model.guarantee_.is_private
-    assert model.guarantee_.statement().startswith("NOT PRIVATE")
-    assert all(receipt.epsilon == math.inf for receipt in model.party_guarantees_.values())
-    assert Guarantee.from_json(model.guarantee_.to_json()) == model.guarantee_
-
-
 # ------------------------------------------------------------------ randomness
 
 
@@ -529,40 +476,10 @@ def test_seeds(make):
     assert not np.array_equal(coefficients(first), coefficients(other))
     assert first.guarantee_.seeded and not first.guarantee_.is_private
     assert "random_state: NOT PRIVATE" in first.guarantee_.statement()
-    one, two = (make(random_state=np.random.default_rng(5)).fit(parties(), y) for _ in range(2))
-    assert np.array_equal(coefficients(one), coefficients(two))
-    fresh = [make().fit(parties(), y).parts_["party2"].coef for _ in range(2)]
-    assert not np.array_equal(*fresh)
-
-
-def seeds_used(monkeypatch, random_state):
-    """Return the first numbers of every stream that a fit opens, at the label holder and at the parties."""
-    used, original = [], Streams.__init__
-
-    def opened(self, random_state=None):
-        original(self, random_state)
-        used.append(self._seed)
-
-    monkeypatch.setattr(Streams, "__init__", opened)
-    logistic(random_state=random_state).fit(parties(), Y)
-    monkeypatch.setattr(Streams, "__init__", original)
-    return used
-
-
-@pytest.mark.parametrize("random_state", [0, 7, np.int64(7), 2**63 - 1])
-def test_no_two_streams_of_a_seeded_fit_are_the_same(monkeypatch, random_state):
-    used = seeds_used(monkeypatch, random_state)
-    assert len(used) == 3 == len(set(used))
-    assert used[0] == random_state
-    assert set(seeds_used(monkeypatch, random_state)) == set(used)
-
-
-def test_a_generator_gives_every_party_a_seed(monkeypatch):
-    assert len(set(seeds_used(monkeypatch, np.random.default_rng(1)))) == 3
-    assert len(set(seeds_used(monkeypatch, np.random.RandomState(1)))) == 3
 
 
 def test_a_seed_does_not_outlive_its_fit():
+    """A party that was seeded before stays so, and the receipt says it; after a failure too."""
     group = parties()
     logistic(random_state=3).fit(group, Y)
     assert not any(party.is_seeded for party in group.parties.values())
@@ -573,24 +490,16 @@ def test_a_seed_does_not_outlive_its_fit():
     first, second = (logistic().fit(group, Y) for _ in range(2))
     assert not first.guarantee_.seeded
     assert not np.array_equal(first.parts_["party2"].coef, second.parts_["party2"].coef)
-
-
-def test_a_seeded_party_makes_the_receipt_say_so():
-    group = parties()
     group.parties["party2"].seed(3)
-    assert logistic().fit(group, Y).guarantee_.seeded
     logistic(random_state=1).fit(group, Y)
-    assert group.parties["party2"].is_seeded  # as it was before that fit
-    group.parties["party2"].seed(None)
-    assert not logistic().fit(group, Y).guarantee_.seeded
+    assert logistic().fit(group, Y).guarantee_.seeded
 
 
 # ------------------------------------------------------------------ tables
 
 
-@ALL
-def test_tables_of_every_kind(make):
-    y, base = labels_of(make), make(random_state=1).fit(parties(), labels_of(make))
+def test_tables_of_every_kind():
+    base = logistic(random_state=1).fit(parties(), Y)
     names = list("abcdef")
     for table in (
         pd.DataFrame(X, columns=names),
@@ -601,17 +510,9 @@ def test_tables_of_every_kind(make):
         np.asfortranarray(X),
         X.tolist(),
     ):
-        model = make(random_state=1).fit(parties(X=table), y)
+        model = logistic(random_state=1).fit(parties(X=table), Y)
         assert coefficients(model) == pytest.approx(coefficients(base), rel=1e-4, abs=1e-5)
         assert model.decision_function(parties(X=table)) == pytest.approx(base.decision_function(parties()), abs=1e-4)
-
-
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_tables_with_holes(value):
-    bad = X.copy()
-    bad[4, 5] = value
-    with pytest.raises(DataError, match="X of party 'party3'"):
-        parties(X=bad)
 
 
 def test_columns_in_another_order_at_prediction():
@@ -764,19 +665,6 @@ def test_a_refit_has_a_new_model():
 # ------------------------------------------------------------------ without noise
 
 
-def test_without_noise_it_is_scikit_learns_model():
-    model = logistic(epsilon=math.inf, tol=1e-10).fit(parties(), Y)
-    theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X, np.where(Y == "ill", 1, 0))
-    assert coefficients(model) == pytest.approx(theirs.coef_[0], abs=1e-5)
-    assert sum(part.intercept for part in model.parts_.values()) == pytest.approx(theirs.intercept_[0], abs=1e-5)
-    assert model.history_.converged and model.n_rounds_ == model.history_.n_rounds
-
-    model = VerticalRidge(epsilon=math.inf, alpha=0.01, tol=1e-10).fit(parties(), NUMBERS)
-    theirs = Ridge(alpha=0.01 * N).fit(X, NUMBERS)
-    assert coefficients(model) == pytest.approx(theirs.coef_, abs=1e-6)
-    assert model.score(parties(), NUMBERS) == pytest.approx(theirs.score(X, NUMBERS), abs=1e-8)
-
-
 def test_the_label_holders_own_model_is_scikit_learns():
     model = logistic().fit(parties(), Y)
     theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X[:, :3], np.where(Y == "ill", 1, 0))
@@ -784,31 +672,19 @@ def test_the_label_holders_own_model_is_scikit_learns():
     assert model.local_part_.intercept == pytest.approx(theirs.intercept_[0], abs=1e-4)
 
 
-def test_with_a_large_budget_a_private_model_is_nearly_exact():
-    """Public labels and epsilon = 1e4: the other party's model is a penalised fit of its own columns."""
-    n = 2000
-    wide = np.random.default_rng(1).uniform(0, 1, (n, 4))
-    y = np.where(wide @ [2.0, -2.0, 3.0, -3.0] + np.random.default_rng(2).logistic(size=n) > 0, 1, 0)
-    group = split_columns(wide, [2, 2], data_norm={"party2": 2**0.5})
-    model = logistic(epsilon=1e4, classes=[0, 1], labels_public=True).fit(group, y)
-    theirs = LogisticRegression().fit(wide[:, 2:], y)
-    assert model.parts_["party2"].coef == pytest.approx(theirs.coef_[0], abs=0.15)
-
-
 # ------------------------------------------------------------------ scikit-learn's conventions, other roles
 
 
-@ALL
-def test_parameters_are_never_written(make):
+def test_parameters_are_never_written():
     options = {"label_share": 0.6}
-    model = make(mechanism_options=options, random_state=3)
+    model = logistic(mechanism_options=options, random_state=3)
     before = dict(model.get_params())
-    model.fit(parties(), labels_of(make))
+    model.fit(parties(), Y)
     assert model.get_params() == before and options == {"label_share": 0.6}
     twin = clone(model)
     assert twin.get_params() == before and not hasattr(twin, "parts_")
     assert twin.set_params(epsilon=2.0).epsilon == 2.0
-    assert np.array_equal(coefficients(clone(model).fit(parties(), labels_of(make))), coefficients(model))
+    assert np.array_equal(coefficients(clone(model).fit(parties(), Y)), coefficients(model))
 
 
 def test_the_label_holder_need_not_be_first():
@@ -822,31 +698,14 @@ def test_the_label_holder_need_not_be_first():
     assert model.predict([Party(X[:5, 5:], name="party3")]).shape == (5,)
 
 
-def test_the_plan_is_what_is_run():
-    group = parties()
-    plan = logistic().plan(group)
-    model = logistic().fit(group, Y)
-    assert plan.event == model.guarantee_.event
-    assert plan.promised_epsilon == 1.0 and plan.is_private
-
-
-def test_epsilon_of_any_kind_of_number():
-    for epsilon in (1, np.float64(1.0), Fraction(1)):
-        assert logistic(epsilon=epsilon).fit(parties(), Y).guarantee_.epsilon == 1.0
-        assert svc(epsilon=epsilon).fit(parties(), Y).guarantee_.epsilon == 1.0
-        assert ridge(epsilon=epsilon).fit(parties(), NUMBERS).guarantee_.epsilon == 1.0
-
-
 def test_ridge_rounds_without_bias_and_keeps_to_its_bounds():
     """The share of +1 among the answers is that of the mean label; labels beyond the bounds count as the bounds."""
-    y = np.full(N, 1.0)
-    group, plus, runs = parties(), 0, 60
-    for _ in range(runs):
-        with recorded(group) as crossings:
-            model = ridge(epsilon=4.0).fit(group, y)
-        plus += int(np.sum(labels_sent(crossings)["party2"] > 0.0))
-    p, n = model.plan_.response.flip_probability, runs * N
+    group, runs = parties(), 60
+    plan = ridge(epsilon=4.0).plan(group)
+    signs = [plan.released_labels(group, np.full(N, 0.25), Streams()) for _ in range(runs)]
+    p, n = plan.response.flip_probability, runs * N
     share = 0.5 * (1.0 + (1.0 - 2.0 * p) * 0.25)
+    plus = int(np.sum(np.array(signs) > 0.0))
     assert abs(plus - n * share) < 6.0 * math.sqrt(n * share * (1 - share))  # fails by chance with probability 2e-9
     far, bound = (ridge(random_state=2).fit(group, np.full(N, value)) for value in (1e6, 4.0))
     assert np.array_equal(coefficients(far), coefficients(bound))
@@ -875,12 +734,9 @@ def test_split_columns():
     [
         ([3, 2], {}, r"columns must add up to the 6 columns of X; got \[3, 2\], 5 in all"),
         ([6, 0], {}, "columns must be a whole number >= 1; got 0"),
-        ([3.0, 3.0], {}, "columns must be a whole number >= 1; got 3.0"),
         (6, {}, "columns must be a list of numbers of columns, or a dict by party; got 6"),
-        ("33", {}, "columns must be a list of numbers"),
         ({"a": [0, 1], "b": [1]}, {}, "gives a column of X to more than one party, or twice to one"),
         ({"a": [0, 0]}, {}, "gives a column of X to more than one party, or twice to one"),
-        ({"a": [6]}, {}, "columns names 6, which X does not have"),
         ({"a": [-1]}, {}, "columns names -1, which X does not have"),
         ({"a": [True]}, {}, "columns names True, which X does not have"),
         ({"a": ["x"]}, {}, "columns names 'x', which X does not have"),
@@ -899,29 +755,6 @@ def test_split_columns_needs_a_table():
         split_columns(np.ones(3), [1])
     with pytest.raises(DataError, match="0 feature"):
         split_columns(X, {"a": [0], "b": []})
-
-
-def test_align_brings_rows_labels_and_facts_in_order():
-    rng = np.random.default_rng(1)
-    order = rng.permutation(N)
-    ids = np.array([f"p{i:03d}" for i in range(N)])
-    hospital = Party(X[order, :3], ids=ids[order], y=Y[order], name="hospital")
-    insurer = Party(X[20:, 3:], ids=ids[20:], name="insurer", data_norm=2.0, nonnegative=True, budget=(3.0, 1e-4))
-    group = align([hospital, insurer])
-    assert (group.report.n_common, group.names) == (N - 20, ("hospital", "insurer"))
-    assert np.array_equal(group.parties["hospital"]._table, X[20:, :3])
-    assert np.array_equal(group.parties["hospital"].y, Y[20:])
-    assert np.array_equal(group.parties["insurer"]._table, X[20:, 3:])
-    assert group.parties["insurer"].nonnegative and group.parties["insurer"].data_norm == 2.0
-    counts = {party.name: (party.rows, party.not_in_common) for party in group.report.parties}
-    assert counts == {"hospital": (N, 20), "insurer": (N - 20, 0)}
-    for text in (repr(group), repr(group.report), group.report.summary()):
-        assert "p0" not in text  # counts only
-    model = logistic(label_holder="hospital").fit(group)
-    assert model.plan_.facts.n_samples == N - 20
-    spent = group.parties["insurer"].budget.spent
-    assert spent != NothingReleased()
-    assert align([hospital, insurer]).parties["insurer"].budget.spent == spent == insurer.budget.spent  # one account
 
 
 def test_align_refuses():
