@@ -10,18 +10,18 @@ import scipy.sparse as sp
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.events import NothingReleased
-from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, align
+from sottovoce.vertical import InProcessParties, Party, align
 from sottovoce.vertical.alignment import AskedParty, align_over
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
-from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce, decoys_for
+from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.wire import Done, Refused
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.one_training import order
-from support.party import Line, decode
+from support.party import Line
 
 pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
 
@@ -80,71 +80,12 @@ def test_the_same_rows_in_the_same_order_as_in_one_process(carrier):
     assert "clinic: 5 identifiers, 4 people in common after it" in report.summary()
 
 
-def test_bytes_are_those_that_crossed(monkeypatch):
-    """They are those of the messages that the roles hand out and take, with heads and frames."""
-    sizes = {"request": [], "setup": [], "respond": []}
-
-    def count(role, call):
-        original = getattr(role, call)
-
-        def counted(self, *args):
-            message = original(self, *args)
-            sizes[call].append(len(message))
-            return message
-
-        monkeypatch.setattr(role, call, counted)
-
-    count(PsiClient, "request")
-    count(PsiServer, "setup")
-    count(PsiServer, "respond")
-    # code points of 1, 2 and 4 bytes: bytes are counted, not characters
-    ids = [f"{k}\u00e9\U0001f600" for k in range(50)]
-    over = Elsewhere([party("a", ids), party("b", ids[:30]), party("c", ids[10:])])
-    report = align_over(over)
-    announced = len("[" + ",".join(f'"{text}"' for text in ids[10:30]) + "]") + 20 * (1 + 3)
-    played = 2 * announced + sum(map(sum, sizes.values()))
-    assert played <= report.bytes_sent <= played + 1000
-    # 33 bytes a point and 2 bytes around it; the set shrinks: 50 are asked about at b, 30 at c
-    points = [n + decoys_for(n) for n in (50, 30)]
-    assert sizes["request"] == [n * 35 + 2 for n in points]
-    assert sizes["respond"] == [n * 35 for n in points]
-    assert f"{report.bytes_sent:,} bytes of messages" in report.summary()
-    closing = over.downlink_bytes + over.uplink_bytes - report.bytes_sent
-    assert 0 <= closing < 600  # who has a table, and the farewell
-
-
 def test_aligned_anew_from_the_whole_table():
     given = parties()
     align_over(Elsewhere(given))
     narrow = [*given[:2], party("shop", ["c", "f", "x"])]
     assert align_over(Elsewhere(narrow)).n_common == 2
     assert [each.ids.tolist() for each in narrow] == [["c", "f"]] * 3
-
-
-def test_a_model_is_trained_on_the_people_in_common():
-    rng = np.random.default_rng(0)
-    ids = [f"p{k}" for k in range(60)]
-    X = rng.normal(size=(60, 4))
-    y = np.where(X.sum(axis=1) > 0, 1, -1)
-
-    def made():
-        order = rng.permutation(60)
-        here, there = order[:50], order[10:]
-        return [
-            Party(X[here, :2], [ids[k] for k in here], name="bank", y=y[here]),
-            Party(X[there, 2:], [ids[k] for k in there], name="clinic"),
-        ]
-
-    given = made()
-    played = align(given)
-    over = Elsewhere(given)
-    align_over(over)
-
-    def model(where):
-        return VerticalLogisticRegression(epsilon=np.inf, classes=[-1, 1]).fit(where)
-
-    expected = model(played).decision_function(played)
-    np.testing.assert_array_equal(model(over).decision_function(over), expected)
 
 
 def test_who_is_the_client():
@@ -182,13 +123,6 @@ def test_a_party_refuses_an_alignment_to_few_people():
     with pytest.raises(DataError, match=r"4 people are in common, and party 'bank' is aligned to at least 5"):
         align_over(Elsewhere(home))
     assert home[1].alignment is None  # nobody was announced
-
-
-@pytest.mark.parametrize("ids", [[], [None], ["a", "a"]])
-def test_a_party_without_usable_identifiers(ids):
-    there = Party(np.ones((1, 1)), ["z"], name="clinic") if not ids else party("clinic", ids)
-    with pytest.raises(DataError, match="nobody is in common"):
-        align_over(Elsewhere([party("bank", BANK), there]))
 
 
 # --- once more, and by the owner --------------------------------------------------------------------------------------
@@ -253,15 +187,6 @@ def test_trainings_on_other_rows_end_and_the_same_people_change_nothing():
     assert "data_norm" in training.ask(order(2, 1.0)).reason
 
 
-def test_a_repeated_announcement_is_answered_once(monkeypatch):
-    clinic = party("clinic", CLINIC)
-    line = Line(clinic)
-    raw = line.frame(AlignTo(announce(["b", "c"])))
-    assert isinstance(decode(clinic.handle(raw)), Done)
-    monkeypatch.setattr(Party, "_become", None)
-    assert isinstance(decode(clinic.handle(raw)), Done)
-
-
 def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
     """And with nobody else, also where other people have the very same rows: that must not be told."""
 
@@ -287,21 +212,6 @@ def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
         assert isinstance(Line(training.party).ask(AlignTo(announce(["a", "c"]))), Done)
         assert "cannot be taken up again" in training.ask(RoundsStep(np.zeros(2), 1)).reason
         assert training.party.spent == NothingReleased()
-
-
-def test_a_selection_is_a_table_of_its_own():
-    given = parties()
-    align_over(Elsewhere(given))
-    assert given[1].take([1]).alignment is None
-    assert rows(given[1].take([1])) == rows(given[1])[1:2]
-
-
-def test_the_owner_is_told_which_rows_cannot_take_part():
-    assert party("bank", BANK).identifiers.remarks() == [
-        "1 of 8 rows have no identifier: every alignment leaves them out.",
-        "2 of 8 rows share 1 identifier(s); a person has one row: every alignment leaves them out.",
-    ]
-    assert party("bank", ["a"]).identifiers.remarks() == []
 
 
 def test_no_identifier_is_shown_anywhere(caplog, capsys):
