@@ -15,9 +15,9 @@ from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.protocols.general.messages import Describe, Prepare
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.wire import Done, Frame, Refused
+from sottovoce.vertical.wire import Frame, Refused
 from support.crossing import recorded
-from support.interrupted import HOME, OTHERS, Carrier, Federation, Killed, at, at_line, tables
+from support.interrupted import HOME, OTHERS, Federation, Killed, at, at_line, tables
 
 TABLES, LABELS = tables()
 NAME = bytes(16)
@@ -87,26 +87,19 @@ def test_a_run_of_other_facts_is_refused(tmp_path):
         Checkpoint(tmp_path / "run", facts)
 
 
-def test_what_failed_or_was_refused_is_asked_again(tmp_path):
+def test_what_failed_was_refused_or_could_not_be_used_is_asked_again(tmp_path):
+    """A party that lied, or was broken: what the run did not go on with is not kept."""
     checkpoint = Checkpoint(tmp_path / "run")
-
-    def refused(requests):
-        return dict.fromkeys(requests, Refused("too many rounds").encode())
 
     def broken(requests):
         raise PartyError("party 'bank' is gone.")
 
-    assert checkpoint.answered({"bank": frame(1)}, refused)["bank"] == Refused("too many rounds").encode()
+    refused = Refused("too many rounds").encode()
+    assert checkpoint.answered({"bank": frame(1)}, lambda requests: {"bank": refused}) == {"bank": refused}
     with pytest.raises(PartyError, match="is gone"):
         checkpoint.answered({"bank": frame(1)}, broken)
     checkpoint.answered({"bank": frame(2)}, Line())
     assert checkpoint.n_kept == 0
-    assert checkpoint.answered({"bank": frame(1)}, Line()) == {"bank": b"bank 1"}
-
-
-def test_what_could_not_be_used_is_asked_again(tmp_path):
-    """A party that lied, or was broken: what the run did not go on with is not kept."""
-    checkpoint = Checkpoint(tmp_path / "run")
     checkpoint.answered({"bank": frame(1)}, lambda requests: {"bank": b"garbage"})
     checkpoint.close()  # the run failed over it
     checkpoint, line = Checkpoint(tmp_path / "run"), Line()
@@ -177,14 +170,6 @@ def test_a_run_whose_key_is_gone_is_not_done_anew(tmp_path):
         Checkpoint(tmp_path / "never", begun=True)
 
 
-def test_memory_holds_no_answers(tmp_path):
-    checkpoint = Checkpoint(tmp_path / "run")
-    for step in range(1, 6):
-        checkpoint.answered({"bank": frame(step)}, lambda requests: dict.fromkeys(requests, bytes(10**5)))
-    assert len(checkpoint._latest) == 1
-    assert checkpoint.n_kept == 4
-
-
 # --- in a fit ---------------------------------------------------------------------------------------------------------
 
 
@@ -234,24 +219,21 @@ def test_a_fit_finds_its_own_charge(organisations, monkeypatch):
     assert {name: len(each) for name, each in made.charges().items()} == {"labels": 1, **dict.fromkeys(OTHERS, 1)}
 
 
-def test_other_labels_are_another_training(organisations):
+@pytest.mark.parametrize(
+    ("cut", "error", "words"),
+    [
+        (at(4, "before", Killed()), DataError, "something else in step"),
+        (at(3, "after", Killed()), PartyError, "was another request, which has been answered"),
+    ],
+    ids=["the coordinator knows the answer", "the party knows the question"],
+)
+def test_other_labels_are_another_training(organisations, cut, error, words):
     """They are charged for: the answers of the first one were released."""
     made = organisations
     with pytest.raises(Killed):
-        model(made).fit(made.start(cut=at(4, "before", Killed())), LABELS)
+        model(made).fit(made.start(cut=cut), LABELS)
     made.end(HOME)
-    with pytest.raises(DataError, match="something else in step"):
-        model(made).fit(made.start(), -LABELS)
-    assert states(made) == ["committed", "committed"]
-
-
-def test_a_party_does_not_answer_other_labels_in_their_place(organisations):
-    """Where the coordinator was killed before it knew the answer, the party knows the question."""
-    made = organisations
-    with pytest.raises(Killed):
-        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
-    made.end(HOME)
-    with pytest.raises(PartyError, match="was another request, which has been answered"):
+    with pytest.raises(error, match=words):
         model(made).fit(made.start(), -LABELS)
     assert states(made) == ["committed", "committed"]
 
@@ -373,22 +355,6 @@ def test_copies_of_a_run_in_any_order_under_an_owner_who_cancels_pay_for_each_la
     assert 1 <= len(left) <= states(made).count("committed")
 
 
-def test_copies_of_a_run_whose_labels_left_send_the_same(organisations):
-    made, left = organisations, set()
-    with pytest.raises(Killed):
-        fit_and_watch(made, left, cut=at(3, "before", Killed()))
-    made.end(HOME)
-    shutil.copytree(made.folder / "run", made.folder / "copy")
-    with pytest.raises(Killed):
-        fit_and_watch(made, left, cut=at(2, "before", Killed()))
-    made.end(HOME)
-    shutil.rmtree(made.folder / "run")
-    (made.folder / "copy").rename(made.folder / "run")
-    fit_and_watch(made, left)
-    assert len(left) == 1
-    assert states(made) == ["committed"]
-
-
 def test_two_fits_of_one_run_are_two(organisations):
     made = organisations
     parties = made.start()
@@ -427,15 +393,6 @@ def test_the_plan_is_written_without_addresses(organisations):
     parties = organisations.start()
     assert " at 0x" not in repr(model(organisations).plan(parties))
     assert " at 0x" not in repr(VerticalLogisticRegression(epsilon=np.inf).plan(parties))
-
-
-def test_a_carrier_without_a_checkpoint_closes_what_failed():
-    home, other = Party(TABLES[HOME], name=HOME), Party(TABLES["bank"], name="bank")
-    parties = Carrier(home, [other])
-    with pytest.raises(RuntimeError), parties.session() as session:
-        session.exchange(Prepare(1.0, 0), Done)
-        raise RuntimeError
-    assert len(home._sessions) == len(other._sessions) == 0
 
 
 def test_a_budget_that_is_spent_refuses_a_new_run_and_not_a_resumed_one(tmp_path):

@@ -1,10 +1,5 @@
 """A party's account on disk: what one process spent, a restart, a copy, a fork and a second process find."""
 
-import os
-import subprocess
-import sys
-import threading
-
 import numpy as np
 import pytest
 
@@ -19,9 +14,7 @@ from sottovoce.vertical.mechanisms import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.sessions import MachineError, Place
 from sottovoce.vertical.protocols.exact.messages import LbfgsStart
-from sottovoce.vertical.protocols.general.messages import Afford
 from sottovoce.vertical.protocols.local_models.messages import Trained
-from sottovoce.vertical.wire import Refused
 from support.one_training import cost, order
 from support.party import Line, decode, request
 
@@ -73,31 +66,6 @@ def test_nobody_spends_it_twice(ledger):
         assert party.spent == EVENT
 
 
-def test_another_process_finds_it_too(ledger):
-    program = (
-        "import sys, numpy as np; from sottovoce.vertical import InProcessParties, Party;"
-        "from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels;"
-        "party = Party(np.ones((5, 2)), name='clinic', data_norm=2.0, ledger=sys.argv[1], dataset='clinic columns');"
-        "order = TrainOnLabels(np.ones(5), 'squared', 0.0, 0.0, 0.1, 0.2, 'm');"
-        "InProcessParties([party]).ask('clinic', order, Trained)"
-    )
-    run = [sys.executable, "-c", program, ledger.url]
-    assert subprocess.run(run, env=os.environ, check=False, capture_output=True).returncode == 0
-    assert "would bring what was spent" in request(clinic(ledger), SEND).reason
-
-
-def test_of_32_requests_at_once_as_many_are_answered_as_there_is_room_for(ledger):
-    parties = [clinic(ledger.url) for _ in range(8)]
-    replies = []
-    threads = [threading.Thread(target=lambda p=party: replies.append(request(p, SEND))) for party in parties]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join(60)
-    assert sum(isinstance(reply, Trained) for reply in replies) == 1
-    assert len(ledger.history("clinic columns")) == 1
-
-
 def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
     ledger.create("open", epsilon=1.0, delta=1e-6, adjacency="replace-one", allow_nonprivate=True)
     budget = LedgerBudget(ledger, "open", name="clinic")
@@ -108,13 +76,6 @@ def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
     assert ledger.history("open") == []
     party = Party(X, name="clinic", ledger=ledger, dataset="open")
     assert "none covers 'exact', and it does not answer LbfgsStart" in request(party, LbfgsStart(5)).reason
-
-
-def test_affording_charges_nothing(ledger):
-    party = clinic(ledger)
-    for _ in range(3):
-        assert not isinstance(request(party, Afford('{"kind": "gaussian", "noise_multiplier": 5.0}')), Refused)
-    assert ledger.history("clinic columns") == []
 
 
 def test_a_seeded_party_says_so_in_the_ledger(ledger):
@@ -159,17 +120,6 @@ def test_an_answer_waits_until_its_charge_is_closed(ledger, monkeypatch):
     assert isinstance(decode(answer), Trained)
     assert party.handle(raw) == answer
     assert [charge.state for charge in ledger.history("clinic columns")] == ["committed"]
-
-
-def test_a_training_goes_through_and_a_second_one_does_not_fit(ledger):
-    y = np.where(X[:, 0] > 0.5, 1, -1)
-    bank = Party(np.random.default_rng(163).uniform(0, 1, (60, 1)), name="bank", y=y)
-    model = VerticalLogisticRegression(epsilon=1.0, delta=1e-6, classes=[-1, 1], labels_public=True)
-    fitted = model.fit([bank, clinic(ledger)])
-    (charge,) = ledger.history("clinic columns")
-    assert charge.event == fitted.party_guarantees_["clinic"].event
-    with pytest.raises(Exception, match=r"its budget is epsilon=1\.2"):
-        model.fit([bank, clinic(ledger)])
 
 
 def account(ledger, **options):
