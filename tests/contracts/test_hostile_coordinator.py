@@ -14,14 +14,11 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError, PartyError
-from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import (
-    BoundedRangeEvent,
     GaussianEvent,
     NothingReleased,
     RepeatedEvent,
     compose,
-    event_from_dict,
 )
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
@@ -32,22 +29,20 @@ from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
 from sottovoce.vertical.protocols.alignment.messages import (
     AlignRespond,
-    AlignResponse,
-    AlignSet,
     AlignSetup,
     AlignTo,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.protocols.exact.messages import LbfgsMove, LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights, TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Keep, Prepare
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Prepare
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.crossing import recorded
-from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep
+from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.one_training import cost, order
 from support.party import Line, decode, request
 
@@ -57,59 +52,8 @@ BUDGET = (0.1, 1e-6)
 SECRET = np.random.default_rng(69).uniform(0.0, 1.0, (200, 1))
 
 
-def correlation(one, other):
-    return abs(np.corrcoef(one, other)[0, 1])
-
-
 def ball(n, n_steps=1):
     return TrainOnBall("squared", -np.ones(n), 1.0, 1.0, n_steps, 0.05, 0, 1.0, "m")
-
-
-# --- Frank-Wolfe: a clip that comes from the coordinator --------------------------------------------------------------
-
-
-@pytest.mark.parametrize("field", ["clip", "vertex", "unit", "selection"])
-@pytest.mark.parametrize("value", [1e-320, 1e-305, 1e-60, 1e60, 1e300])
-def test_a_party_cuts_at_no_clip_that_makes_ticks_overflow(field, value):
-    """With 1e-305 the choices once told whether one person's entry is 0, for a charge of 4e-7."""
-    party = Party(np.ones((20, 7)), name="clinic", data_bound=1.0, budget=BUDGET)
-    values = {"loss": "squared", "labels": -np.ones(20), "vertex": 1.0, "clip": 1.0, "n_steps": 4, "selection": 1e-7}
-    values |= {"intercept": 0, "unit": 1.0, "model": "m"}
-    reply = request(party, TrainOnBall(**{**values, field: value}))
-    assert f"{field} must be within [1e-50, 1e+50]" in reply.reason
-    assert party.spent == NothingReleased()
-
-
-@pytest.mark.parametrize("clip", [1e-50, 1e-30, 1.0, 1e50])
-def test_sums_of_slopes_move_by_what_is_stated(clip, monkeypatch):
-    """One person's entry, at every clip that is allowed: no candidate's score moves by more than the window."""
-    seen = []
-    monkeypatch.setattr(
-        ExponentialMechanism, "select", lambda self, scores, noise: (seen.append((scores, self)), (0, self.event))[1]
-    )
-    for entry in (0.0, 0.3):
-        table = np.ones((50, 7))
-        table[-1] = 0.0
-        table[-1, 0] = entry
-        party = Party(table, name="clinic", data_bound=1.0)
-        request(party, TrainOnBall("squared", -np.ones(50), 1.0, clip, 1, 0.1, 0, 1.0, "m"))
-    (one, mechanism), (other, _) = seen
-    moved = (one - other).astype(float)
-    assert moved.max() - moved.min() <= mechanism.score_range
-    assert moved.any() or clip == 1e50  # slopes of 1 are less than a tick there
-
-
-def test_the_lasso_refuses_a_residual_bound_that_makes_ticks_overflow():
-    y = np.resize([1.0, -1.0], 40)
-    parties = [
-        Party(np.zeros((40, 1)), name="bank", y=y, data_bound=1.0),
-        Party(np.ones((40, 7)), name="clinic", data_bound=1.0),
-    ]
-    model = VerticalLasso(
-        epsilon=1.0, delta=1e-6, radius=1.0, label_bounds=(-1, 1), residual_bound=1e-303, labels_public=True
-    )
-    with pytest.raises(ParameterError, match=r"residual_bound must be .* >= 1e-50"):
-        model.fit(parties)
 
 
 # --- many at once, and again ------------------------------------------------------------------------------------------
@@ -292,46 +236,6 @@ def test_defaults_and_wrong_names():
             Party(SECRET, name="clinic", budget=BUDGET, answers={name})
 
 
-def test_scoring_without_columns_and_without_foreign_weights():
-    """What the guides advise for people who are scored: a party that scores with what it has, and nothing else."""
-    y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
-    other = np.random.default_rng(419).uniform(0, 1, (200, 2))
-    for make in (
-        lambda: VerticalLogisticRegression(epsilon=2.0, delta=1e-5, classes=[-1, 1]),
-        lambda: VerticalLasso(epsilon=2.0, delta=1e-5, radius=1.0, label_bounds=(-1, 1)),
-    ):
-        bounds = {"data_norm": 2.0, "data_bound": 1.0}
-        fitted = make().fit(
-            [Party(SECRET, name="bank", y=y, **bounds), Party(other, name="clinic", budget=(3.0, 1e-4), **bounds)]
-        )
-        scoring = [Party(SECRET, name="bank", answers={"score"}), Party(other, name="clinic", answers={"score"})]
-        assert fitted.decision_function(scoring).shape == (200,)
-        free = [Party(SECRET, name="bank"), Party(other, name="clinic")]
-        np.testing.assert_array_equal(fitted.decision_function(scoring), fitted.decision_function(free))
-        for message in (ShowColumn(0), KeepWeights("m", [0.0], [1.0])):
-            assert "its owner allow" in request(scoring[1], message).reason
-
-
-def test_a_model_that_was_made_without_noise_is_not_scored_where_there_was_a_budget():
-    """By an update without a message 400 rows were once had for a charge of nothing."""
-    limited = {"data_norm": 2.0, "budget": (3.0, 1e-4)}
-    refusing = Party(SECRET, name="clinic", **limited, protocols=[ROUNDS])
-    assert "its owner allows" in request(refusing, PREPARE).reason
-    for budget, exact in (({"answers": {"noisy-rounds"}, **limited}, True), ({"data_norm": 2.0}, False)):
-        party = Party(SECRET, name="clinic", **budget, protocols=[ROUNDS])
-        for message in (PREPARE, RoundsStart(0.05), RoundsStep(np.eye(200)[7], 0), Keep("row 7")):
-            assert not isinstance(request(party, message), Refused)
-        assert party.part("row 7").exact == exact
-        assert party.spent == NothingReleased()
-        scoring = Party(SECRET, name="clinic", answers={"score"})
-        scoring.adopt("row 7", party.part("row 7"))
-        reply = request(scoring, Score("row 7"))
-        if exact:
-            assert "made from its rows without noise, and its budget did not pay for that" in reply.reason
-        else:
-            assert len(reply.scores) == 200
-
-
 def test_no_mechanism_leaves_an_exact_part_under_a_budget():
     """The rule above has no case in the closed list: what a party with a budget answers follows from its noise."""
     y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
@@ -435,19 +339,6 @@ def test_affording_says_what_depends_on_charges_alone():
     assert isinstance(request(party, Afford(event)), Done)
     request(party, order(200, 0.2))
     assert "this would bring what was spent to epsilon=" in request(party, Afford(event)).reason
-
-
-def test_what_is_charged_is_what_was_planned():
-    """Reading the events of a whole transcript back gives what the party's account has."""
-    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, budget=(5.0, 1e-5))
-    reply = request(party, TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.2, 0.0, 0.1, 0.3, "m"))
-    assert isinstance(reply, Trained)
-    assert event_from_dict(json.loads(reply.event)) == party.spent
-    request(party, ball(200, n_steps=3))
-    expected = compose(event_from_dict(json.loads(reply.event)), RepeatedEvent(BoundedRangeEvent(0.05), 3))
-    assert accountant_for(party.spent).epsilon(party.spent, 1e-6) == pytest.approx(
-        accountant_for(expected).epsilon(expected, 1e-6)
-    )
 
 
 def test_in_process_parties_speak_in_sessions():
@@ -564,25 +455,3 @@ def test_a_key_answers_once(monkeypatch):
     line.ask(AlignSetup())
     assert "at most 1 people at once" in line.ask(AlignRespond(client.request())).reason
     assert party.spent == NothingReleased()
-
-
-@with_psi
-def test_open_intersections_are_bounded_like_trainings():
-    party = aligned_party()
-    for _ in range(MOST_OPEN + 8):
-        assert isinstance(Line(party).ask(AlignSetup()), AlignSet)
-    assert len(party._sessions) == MOST_OPEN
-
-
-@with_psi
-def test_an_intersection_goes_on_beside_a_training():
-    party = aligned_party(budget=(1.0, 1e-6), answers={"alignment", "noisy-rounds"}, protocols=[ROUNDS])
-    training, asking = Line(party), Line(party)
-    training.ask(PREPARE)
-    assert isinstance(training.ask(RoundsStart(0.05)), Done)
-    asking.ask(AlignSetup())
-    assert isinstance(asking.ask(AlignRespond(PsiClient(["4"]).request())), AlignResponse)
-    assert isinstance(training.ask(RoundsStep(np.zeros(200), 1)), RoundsScores)
-    assert isinstance(asking.ask(AlignTo(announce(["4"]))), Done)
-    assert "this session has ended" in training.ask(RoundsStep(np.zeros(200), 1)).reason
-    assert party.spent == GaussianEvent(20.0)  # and not what the second step would have cost
