@@ -105,20 +105,3 @@ def test_the_bound_on_the_slopes_is_reached(nonnegative):
     reached = ratios(plan, one, other, 1.0, replay=lambda k, exact: steep if k == 0 else 0.0 * exact)
     assert reached[1:].max() > 0.99
     assert (reached <= 1.0).all()
-
-
-def test_the_gradient_as_a_whole():
-    """The lemma on residuals of one sign, which the page compares the method with: it holds and is reached."""
-    rng = np.random.default_rng(0)
-    p, constant = 0.3, 0.3 / np.sqrt(1.09)
-    h = (1 - p) / (1 - 2 * p)
-    a = np.sqrt(1 - constant**2)
-    bound = np.sqrt(2) * a * h
-    reached = 0.0
-    for trial in range(20_000):
-        x, z = np.abs(rng.normal(size=(2, 3))) * (rng.random((2, 3)) < 0.5)
-        r, s = h - (rng.random(2) if trial % 2 else np.zeros(2))  # |residual| is within [h - 1, h]
-        x, z = x / max(1.0, np.linalg.norm(x)), z / max(1.0, np.linalg.norm(z))
-        distance = np.hypot(a * np.linalg.norm(r * x - s * z), constant * (r - s))
-        reached = max(reached, distance / bound)
-    assert 0.999 < reached <= 1.0 + 1e-12

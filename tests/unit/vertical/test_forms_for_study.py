@@ -12,7 +12,7 @@ from sottovoce.privacy.events import NonPrivateEvent
 from sottovoce.report.comparison import made_again
 from sottovoce.vertical import Party, VerticalLogisticRegression, split_columns
 from sottovoce.vertical.flare.site import Site
-from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, CLOSED, PROTOCOLS, Repertoire
+from sottovoce.vertical.mechanisms import PROTOCOLS, Repertoire
 from sottovoce.vertical.protocol import Answer, Protocol, Request
 from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
 from sottovoce.vertical.wire import Message
@@ -85,17 +85,6 @@ def test_the_owner_of_a_budget_must_name_it():
     assert Party(X, name="clinic", protocols=[STUDY], answers={"sum-for-study"}).answers == {"sum-for-study"}
     with pytest.raises(ParameterError, match="answers must be a set of names"):
         Party(X, name="clinic", answers={"sum-for-study"})
-
-
-def test_selections_of_a_party_know_it_too():
-    assert Sum in Party(X, name="clinic", protocols=[STUDY]).take([0, 1])._knows.answers_to
-
-
-def test_the_closed_list_stays_as_it_is():
-    Party(X, name="clinic", protocols=[STUDY])
-    assert Sum not in ANSWERS_TO
-    assert STUDY.answer.name not in ANSWERS
-    assert Party(X, name="clinic")._knows is CLOSED
 
 
 def test_no_settings_of_a_site_can_name_one():

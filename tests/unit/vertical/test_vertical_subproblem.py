@@ -52,25 +52,6 @@ def test_columns_are_numpys(n, d, form, intercept):
         assert out.dtype == np.float64
 
 
-@each_form
-def test_a_table_without_entries(form):
-    columns = Columns(FORMS[form](np.zeros((6, 3))), intercept=True)
-    assert np.array_equal(columns.gram(), np.diag([0.0, 0.0, 0.0, 6.0]))
-    assert np.array_equal(columns.times(np.array([1.0, 2.0, 3.0, 0.5])), np.full(6, 0.5))
-
-
-def test_columns_leave_their_table_as_it_was():
-    for form in FORMS.values():
-        X = table(1, 40, 5)
-        made = form(X.copy())
-        columns = Columns(made, intercept=True)
-        columns.gram(np.ones(40))
-        columns.times(np.ones(6))
-        columns.back(np.ones(40))
-        assert made.dtype == form(X).dtype
-        assert np.array_equal(made.toarray() if sp.issparse(made) else made, X)
-
-
 # --- the quadratic penalty: one linear system -------------------------------------------------------------------------
 
 
@@ -92,14 +73,3 @@ def test_inverse_times_solves_the_system(n, d, form, intercept, per_row):
         for _ in range(2):  # the second time from the factor that is kept
             v = rng.normal(size=D.shape[1])
             assert subproblem.inverse_times(v, rho) == pytest.approx(np.linalg.solve(matrix, v), rel=1e-9, abs=1e-9)
-
-
-def test_a_new_rho_makes_a_new_factor():
-    X = table(2, 30, 4)
-    subproblem = Subproblem(Columns(X), 1.0)
-    v = np.ones(4)
-    weights = np.full(30, 2.0)
-    wanted = np.linalg.solve(np.eye(4) + 2.0 * X.T @ X, v)
-    for rho in (1.0, 2.0, weights, weights.copy(), 2.0):
-        got = subproblem.inverse_times(v, rho)
-        assert np.allclose(got, wanted) == (not isinstance(rho, float) or rho == 2.0)
