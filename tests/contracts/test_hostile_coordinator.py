@@ -33,7 +33,7 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.protocols.exact.messages import LbfgsMove, LbfgsStart
+from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights, TrainOnBall
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Prepare
 from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
@@ -99,24 +99,6 @@ def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
     assert all("this would bring what was spent" in reply.reason for reply in replies if isinstance(reply, Refused))
 
 
-DRAWING = [
-    order(200, 0.05),
-    ball(200),
-    TrainOnLabels(np.resize([1.0, -1.0], 200), "logistic", 0.1, 0.0, 0.1, 0.05, "m"),
-]
-
-
-@pytest.mark.parametrize("message", DRAWING, ids=lambda message: type(message).__name__)
-def test_a_repeated_request_has_the_stored_answer(message):
-    """Byte for byte; nothing is drawn and nothing is charged again."""
-    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, budget=(1.0, 1e-6))
-    raw = Line(party).frame(message)
-    first, spent = party.handle(raw), party.spent
-    assert not isinstance(decode(first), Refused)
-    assert {party.handle(raw) for _ in range(5)} == {first}
-    assert party.spent == spent != NothingReleased()
-
-
 def test_steps_come_in_their_order():
     party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
     name = new_session()
@@ -165,20 +147,6 @@ def test_sessions_that_are_too_many_end_and_say_so():
     for raw in (opening, first.frame(Describe())):
         assert f"at most {MOST_OPEN} are kept open" in decode(party.handle(raw)).reason
     assert len(training.ask(RoundsStep(np.zeros(200), 1)).scores) == 200
-
-
-def test_two_coordinators_do_not_mix():
-    """The penalty, the training and its noise are those of the session."""
-    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, protocols=[ROUNDS])
-    one, other = Line(party), Line(party)
-    one.ask(PREPARE)
-    one.ask(RoundsStart(0.5))
-    other.ask(Prepare(2.0, 0))
-    other.ask(LbfgsStart(5))
-    assert len(one.ask(RoundsStep(np.zeros(200), 1)).scores) == 200
-    assert "came without its start" in one.ask(LbfgsMove(0.0)).reason
-    assert isinstance(other.ask(LbfgsMove(0.0)), Done)
-    assert "came without its start" in other.ask(RoundsStep(np.zeros(200), 1)).reason
 
 
 # --- what an owner allows ---------------------------------------------------------------------------------------------

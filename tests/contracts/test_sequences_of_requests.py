@@ -1,7 +1,7 @@
 """No sequence of requests to a party and to its scoring run tells more than was charged.
 
 All sequences of at most five requests, out of the letters below: every kind of request that there is, in one of two
-sessions of a training run, or in a later scoring run of the same site, which has read the models that were kept.
+sessions of a training run, or in a later scoring run of the same owner, which has the models that were kept.
 Each is sent to the same party with each of two neighbouring tables. What carries noise is answered alike on both
 (`support.coupled_parties`), so that every other answer must be alike too, and what noise hid must have been charged.
 
@@ -14,13 +14,11 @@ import json
 from typing import NamedTuple
 
 import numpy as np
-import pandas as pd
 import pytest
 
 from sottovoce.papers import frank_wolfe
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, _covered
 from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import announce
@@ -33,7 +31,6 @@ from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, KeepJoint, Poll
 from support.coupled_parties import Common, Pair, Session, coupled_noise
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep, RoundsWorker
-from support.site import make_ledger, make_site
 
 INF = float("inf")
 TABLES = [np.array([row, [0.25, 0.5], [-0.5, 0.125]]) for row in ([0.75, 0.25], [-0.25, -0.75])]
@@ -93,21 +90,6 @@ SCORING = [
     ShowColumn(0),
 ]
 STUDIED = (frank_wolfe.PROTOCOL, ROUNDS)
-SCHEMA = 'format = "sottovoce-schema"\nversion = 1\n' + "".join(
-    f'[columns.{name}]\ntype = "numeric"\nbounds = [-1, 1]\n' for name in ("age", "visits")
-)
-SITE = """
-[data]
-table = "people.csv"
-schema = "people.toml"
-[scoring]
-table = "new.csv"
-[budget]
-ledger = "sqlite:///ledger.db"
-dataset = "people"
-"""
-
-
 OPEN, START, UPDATE, STEP = (Prepare(1.0, 0), RoundsStart(0.1), *(RoundsStep(ONE, release) for release in (0, 1)))
 # what a run of one kind asks, and what may come between: sequences of five go that far, those over all kinds three
 RUNS = {
@@ -137,9 +119,9 @@ def reached(pair):
     return State((pair.session(0), pair.session(1)), pair.common())
 
 
-def make_pair(site, path=()):
+def make_pair(path=()):
     answers = {name for name, answer in ANSWERS.items() if _covered(answer)}
-    pair = Pair(TABLES, {*answers, *(each.answer.name for each in STUDIED)}, site, STUDIED)
+    pair = Pair(TABLES, {*answers, *(each.answer.name for each in STUDIED)}, STUDIED)
     for slot, message in path:
         pair.ask(slot, message, known=True)
     return pair
@@ -157,8 +139,8 @@ class Explorer:
     n_sent : int
     """
 
-    def __init__(self, site, letters):
-        self.site, self.training = site, letters
+    def __init__(self, letters):
+        self.training = letters
         self.faults, self.answered, self.n_sent = [], set(), 0
         self._known = {}  # what each letter leads to, by the state of its session and by what sessions share
         self._scored = set()  # what was kept when the scoring run was asked
@@ -168,7 +150,7 @@ class Explorer:
 
     def explore(self, depth):
         """Send every letter wherever fewer than ``depth`` requests lead to."""
-        start = reached(make_pair(self.site))
+        start = reached(make_pair())
         seen, states = {start.key}, {start: ()}
         for level in range(1, depth + 1):
             following = {}
@@ -193,13 +175,13 @@ class Explorer:
         """Return session and common state after each letter; it is sent unless that is known."""
         here = state.sessions[slot], state.common
         if here not in self._known:
-            after, pair = [], make_pair(self.site, path)
+            after, pair = [], make_pair(path)
             for message in self.training:
                 self._note(pair.ask(slot, message), (*path, (slot, message)))
                 after.append((pair.session(slot), pair.common()))
                 if after[-1] != here:
                     pair.close()
-                    pair = make_pair(self.site, path)
+                    pair = make_pair(path)
             pair.close()
             self._known[here] = after
         return self._known[here]
@@ -208,7 +190,7 @@ class Explorer:
         """Ask the scoring run that follows."""
         if common.kept not in self._scored:
             self._scored.add(common.kept)
-            pair = make_pair(self.site, path)
+            pair = make_pair(path)
             for message in SCORING:
                 self._note(pair.score(message), (*path, ("scoring", message)))
             pair.close()
@@ -219,15 +201,6 @@ class Explorer:
             self.answered.add(type(path[-1][1]))
         if told.fault:
             self.faults.append(f"{told.fault}: " + ", ".join(f"{slot} {message!r}" for slot, message in path))
-
-
-@pytest.fixture(scope="module")
-def site(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("site")
-    make_site(folder, site=SITE, schema=SCHEMA, table=pd.DataFrame(TABLES[0], columns=["age", "visits"]))
-    pd.DataFrame(np.eye(2), columns=["age", "visits"]).to_csv(folder / "new.csv", index=False)
-    make_ledger(folder)
-    return Site.read(folder)
 
 
 def test_every_request_is_among_the_letters():
@@ -248,22 +221,22 @@ NEVER = {*EXACT, ShowColumn, AlignRespond}  # the last: three rows are too few
         pytest.param(TRAINING, 5, NEVER, id="all, five", marks=pytest.mark.slow),
     ],
 )
-def test_no_sequence_tells_more_than_was_charged(site, letters, depth, unanswered):
+def test_no_sequence_tells_more_than_was_charged(letters, depth, unanswered):
     with coupled_noise():
-        explorer = Explorer(site, letters).explore(depth)
+        explorer = Explorer(letters).explore(depth)
     print(f"{explorer.n_sequences(depth):.3g} sequences, by {explorer.n_sent:,} requests")
     assert explorer.faults == []
     if unanswered is not None:
         assert {type(message) for message in (*letters, *SCORING)} - explorer.answered == unanswered
 
 
-def test_sessions_meet_in_nothing_else(site):
+def test_sessions_meet_in_nothing_else():
     """In sequences that are sent as they are: a request leaves the other session alone, and what follows is known."""
     known, again = {}, 0
     rng = np.random.default_rng(7)
     with coupled_noise():
         for _ in range(150):
-            pair = make_pair(site)
+            pair = make_pair()
             state = reached(pair)
             for number in rng.integers(len(FEWER), size=5):
                 slot = int(rng.integers(2))
@@ -285,25 +258,22 @@ def test_sessions_meet_in_nothing_else(site):
 IN_ROUNDS = [OPEN, START, UPDATE, STEP, Keep("m")]
 
 
-def faults(site, letters, depth):
+def faults(depth):
     with coupled_noise():
-        return Explorer(site, letters).explore(depth).faults
+        return Explorer(IN_ROUNDS).explore(depth).faults
 
 
-def test_a_kept_part_that_passes_for_released_is_found(site, monkeypatch):
+def test_a_kept_part_that_passes_for_released_is_found(monkeypatch):
     """With it all rows of a site were once had for nothing: the update without a message, kept, and scored."""
-    assert faults(site, IN_ROUNDS, 5) == []
+    assert faults(5) == []
     monkeypatch.setattr(RoundsWorker, "released", True, raising=False)
-    found = faults(site, IN_ROUNDS, 5)
+    found = faults(5)
     assert found
     assert all(fault.startswith("Score is answered otherwise on the other table") for fault in found)
 
 
-def test_a_charge_that_is_forgotten_is_found(site, monkeypatch):
+def test_a_charge_that_is_forgotten_or_too_small_is_found(monkeypatch):
     monkeypatch.setattr(RoundsWorker, "event", None)
-    assert any("was not charged" in fault for fault in faults(site, IN_ROUNDS, 3))
-
-
-def test_a_charge_that_is_too_small_is_found(site, monkeypatch):
+    assert any("was not charged" in fault for fault in faults(3))
     monkeypatch.setattr(RoundsWorker, "event", property(lambda self: GaussianEvent(100.0 / self._mu)))
-    assert any("inputs moved by" in fault for fault in faults(site, IN_ROUNDS, 4))
+    assert any("inputs moved by" in fault for fault in faults(4))

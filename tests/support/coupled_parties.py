@@ -20,7 +20,6 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, GaussianEvent, No
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party
-from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.protocol import Desk
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
@@ -146,7 +145,6 @@ class _World:
         self.account = _Account()
         self.party.budget = self.account
         self.lines = [Line(self.party), Line(self.party)]
-        self.scoring: tuple[bytes, Party | None] = (b"", None)
 
     def ask(self, slot: int, message: Message, known: bool) -> tuple[bytes, list[Draw], list[Event]]:
         """Return the reply, what was drawn for it and what was charged; a request that comes again changes nothing.
@@ -171,17 +169,11 @@ class _World:
         assert len(_DRAWN) == len(drawn)
         return reply, drawn, self.account.charged[charged:]
 
-    def score(self, site: Site, message: Message) -> bytes:
-        """Return what the site's own party says in a later run about people who are scored."""
-        models = digest(self.party._models)
-        if self.scoring[0] != models:
-            for path in site.models_folder.glob("*.json"):
-                path.unlink()
-            for model, part in self.party.parts.items():
-                site.keep(model, part)
-            self.scoring = models, site.open_party("score")
-        scoring = self.scoring[1]
-        assert scoring is not None
+    def score(self, message: Message) -> bytes:
+        """Return what a party of the same owner says in a later run about people who are scored."""
+        scoring = Party(np.eye(2), ["p0", "p1"], name="clinic", data_norm=1.0, answers={"score"})
+        for model, part in self.party.parts.items():
+            scoring.adopt(model, part)
         return scoring.handle(Line(scoring).frame(message))
 
     def _training(self, slot: int) -> Any:
@@ -279,15 +271,12 @@ class Pair:
     tables : pair of ndarray
         They differ in one row.
     answers : set of str
-    site : Site
-        Where parts of models are written down, and whose scoring run reads them.
     protocols : sequence of Protocol
         Forms for study that the party answers beside the closed list.
     """
 
-    def __init__(self, tables: Sequence[Any], answers: Any, site: Site, protocols: Sequence[Any] = ()) -> None:
+    def __init__(self, tables: Sequence[Any], answers: Any, protocols: Sequence[Any] = ()) -> None:
         self._worlds = [_World(table, answers, protocols) for table in tables]
-        self._site = site
         self._credit: list[Counter[Any]] = [Counter(), Counter()]  # by session: charged, not yet drawn
 
     def ask(self, slot: int, message: Message, *, known: bool = False) -> Told:
@@ -305,7 +294,7 @@ class Pair:
 
     def score(self, message: Message) -> Told:
         """Send a request to the scoring run."""
-        reply, other = (world.score(self._site, message) for world in self._worlds)
+        reply, other = (world.score(message) for world in self._worlds)
         fault = "" if reply == other else f"{type(message).__name__} is answered otherwise on the other table"
         return Told(isinstance(decode(reply), Refused), fault)
 

@@ -384,16 +384,6 @@ def test_a_label_holder_that_is_elsewhere_is_noticed_before_labels_are_charged(t
     assert ledger.history("holder") == []
 
 
-def test_a_party_that_takes_no_seed_says_so_before_labels_are_charged(tmp_path):
-    ledger = Ledger(f"sqlite:///{tmp_path}/ledger.db")
-    for name in ("holder", "other"):
-        ledger.create(name, epsilon=1.5, delta=1e-4, adjacency="replace-one", allow_nonprivate=name == "holder")
-    other = Party(X[:, 3:], name="other", data_norm=2.0, ledger=ledger, dataset="other")
-    with pytest.raises(ParameterError, match="the ledger of party 'other' takes no noise that can be drawn again"):
-        ridge(random_state=0, ledger=ledger, dataset="holder").fit([Party(X[:, :3], name="holder"), other], NUMBERS)
-    assert ledger.history("holder") == []
-
-
 # ------------------------------------------------------------------ receipts
 
 
