@@ -7,7 +7,6 @@ from itertools import product
 
 import numpy as np
 import pandas as pd
-import polars as pl
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
@@ -486,23 +485,6 @@ def test_a_seed_does_not_outlive_its_fit():
 
 
 # ------------------------------------------------------------------ tables
-
-
-def test_tables_of_every_kind():
-    base = logistic(random_state=1).fit(parties(), Y)
-    names = list("abcdef")
-    for table in (
-        pd.DataFrame(X, columns=names),
-        pl.DataFrame(X, schema=names),
-        sp.csr_array(X),
-        sp.csc_matrix(X),
-        X.astype(np.float32),
-        np.asfortranarray(X),
-        X.tolist(),
-    ):
-        model = logistic(random_state=1).fit(parties(X=table), Y)
-        assert coefficients(model) == pytest.approx(coefficients(base), rel=1e-4, abs=1e-5)
-        assert model.decision_function(parties(X=table)) == pytest.approx(base.decision_function(parties()), abs=1e-4)
 
 
 def test_columns_in_another_order_at_prediction():

@@ -167,17 +167,6 @@ def test_entries_beyond_the_bound_are_clipped():
     np.testing.assert_array_equal(one.coef_, lasso(n_steps=3).fit(clipped, Y).coef_)
 
 
-@pytest.mark.parametrize("public", [True, False])
-def test_local_needs_at_most_400_bytes_of_uplink(public):
-    n, width = 1200, 2500
-    table = np.random.default_rng(0).choice([-1.0, 1.0], (n, width)).astype(np.float32)
-    four = [Party(table, name=name, data_bound=1.0) for name in "abcd"]
-    model = lasso(epsilon=1.0, n_steps=16, labels_public=public).fit(four, np.resize(Y, n))
-    assert model.uplink_bytes_ <= 400
-    assert model.n_rounds_ == 1
-    assert lasso(epsilon=8.0, delta=1e-5).plan([Party(np.ones((10_000, 1)), name="a", data_bound=1.0)]).n_steps <= 16
-
-
 def test_secret_labels_cross_by_randomised_response_only():
     ready, model = parties(), lasso(labels_public=False)
     with recorded(ready) as record:
@@ -197,16 +186,6 @@ def test_secret_labels_cross_by_randomised_response_only():
 
 
 # --- budgets, refusals ------------------------------------------------------------------------------------------------
-
-
-def test_a_budget_that_is_too_small_is_refused_before_anything_is_spent():
-    ready = parties()
-    ready.parties["shop"].budget = Party(np.ones((1, 1)), name="x", budget=(0.01, 1e-6)).budget
-    with recorded(ready) as record, pytest.raises(PartyError, match=r"shop.*its budget is epsilon=0\.01"):
-        lasso(labels_public=False).fit(ready, Y)
-    assert not any(isinstance(crossing.message, TrainOnBall) for crossing in record)
-    with pytest.raises(PartyError, match="budget"):
-        lasso(epsilon=math.inf).fit(ready, Y)
 
 
 def start(**changes):
