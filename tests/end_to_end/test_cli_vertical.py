@@ -20,7 +20,7 @@ from sottovoce.vertical import Comparison
 from sottovoce.vertical.estimators.choices import MECHANISMS
 from support import commands
 
-# what is said of trainings that stop early: tests/unit/vertical/test_vertical_convergence.py
+# what is said of trainings that stop early: tests/unit/vertical/test_vertical_frank_wolfe.py
 pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")
 
 N = 400

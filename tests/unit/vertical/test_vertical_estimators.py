@@ -412,31 +412,15 @@ def test_receipts(make, epsilon):
 
 @ALL
 @pytest.mark.parametrize("labels_public", [False, True])
-def test_no_receipt_follows_from_rows_or_labels(make, labels_public):
+def test_no_receipt_and_no_text_follows_from_rows_or_labels(make, labels_public):
     """Nor does a digest in one: whoever knows all rows but one compares it with that of each row that it may be."""
-    receipts = []
+    told = []
     for rows, labels in ((X, labels_of(make)), (1.0 - X, labels_of(make)[::-1])):
-        model = make(labels_public=labels_public).fit(parties(X=rows), labels)
-        receipts.append([each.to_json() for each in (model.guarantee_, *model.party_guarantees_.values())])
-    assert receipts[0] == receipts[1]
-
-
-def test_no_secret_in_receipts_and_texts():
-    model = logistic().fit(parties(), Y)
-    secret = [
-        *(
-            float(value)
-            for part in (*model.parts_.values(), model.local_part_)
-            for value in (*part.coef, part.intercept)
-        ),
-        model.scorer_.terms["party2"].centre,
-        float(np.mean(Y == "ill")),
-    ]
-    texts = [repr(model), str(model), model.guarantee_._repr_html_(), repr(parties()), str(model.plan_)]
-    texts += [receipt.to_json() for receipt in (model.guarantee_, *model.party_guarantees_.values())]
-    for text in texts:
-        for value in secret:
-            assert repr(value) not in text and (value == 0.0 or f"{value:.6g}" not in text)
+        group = parties(X=rows)
+        model = make(labels_public=labels_public).fit(group, labels)
+        receipts = [each.to_json() for each in (model.guarantee_, *model.party_guarantees_.values())]
+        told.append([*receipts, repr(model), str(model.plan_), repr(group), model.guarantee_._repr_html_()])
+    assert told[0] == told[1]
 
 
 def test_budget_shares():
@@ -564,35 +548,21 @@ def test_parties_that_do_not_fit_at_prediction():
 
 
 @ALL
-def test_compare(make):
+def test_compare_and_recombine(make):
     y = labels_of(make)
-    model = make().fit(parties(y={"party1": y}))
+    model = make(random_state=0).fit(parties(y={"party1": y}))
+    before, receipt = dict(model.parts_), model.guarantee_
     report = model.compare(parties(), y)
     assert report.n_samples == N
     assert report == model.compare(parties(y={"party1": y}))
-    if make is not ridge:
-        assert report.joint["accuracy"] == model.score(parties(), y)
-        with pytest.raises(DataError, match="y holds the label"):
-            model.compare(parties(), np.where(y == "ill", 1, 0))
-    with pytest.raises(DataError, match="y must hold one label for each"):
-        model.compare(parties(), y[:1])
-    with pytest.raises(ParameterError, match="y is missing"):
-        model.compare(parties())
-
-
-@ALL
-def test_recombine(make):
-    y = labels_of(make)
-    model = make(random_state=0).fit(parties(), y)
-    before, receipt = dict(model.parts_), model.guarantee_
-    measure = {"logistic": "log loss", "svc": "hinge loss", "ridge": "mean squared error"}[make.__name__]
-    loss = model.compare(parties(), y).joint[measure]
+    assert make is ridge or report.joint["accuracy"] == model.score(parties(), y)
     group = parties()
     with recorded(group) as crossings:
         assert model.recombine(group, y) is model
     assert [type(c.message) for c in crossings] == [Score] * 3 + [Scores] * 3
+    measure = {"logistic": "log loss", "svc": "hinge loss", "ridge": "mean squared error"}[make.__name__]
     if make is not svc:  # weighed by this very measure, but for a penalty
-        assert model.compare(parties(), y).joint[measure] < loss
+        assert model.compare(parties(), y).joint[measure] < report.joint[measure]
     assert model.parts_ == before and model.guarantee_ is receipt
     first = model.decision_function(parties())
     assert model.recombine(parties(y={"party1": y})).decision_function(parties()) == pytest.approx(first)  # again
@@ -600,19 +570,21 @@ def test_recombine(make):
         model.predict(list(parties().parties.values())[:2])
 
 
-def test_recombine_refuses():
-    model = logistic().fit(parties(), Y)
+def test_what_cannot_be_compared_or_recombined():
+    model, everybody = logistic().fit(parties(), Y), list(parties().parties.values())
+    for use in (model.compare, model.recombine):
+        with pytest.raises(DataError, match="y holds the label"):
+            use(parties(), np.arange(N))
+        with pytest.raises(DataError, match="y must hold one label for each"):
+            use(parties(), Y[:5])
+        with pytest.raises(ParameterError, match="y is missing"):
+            use(parties())
     with pytest.raises(DataError, match="party 'party3' is missing"):
-        model.recombine(list(parties().parties.values())[:2], Y)
-    with pytest.raises(DataError, match="y must hold one label for each"):
-        model.recombine(parties(), Y[:5])
-    with pytest.raises(DataError, match="y holds the label"):
-        model.recombine(parties(), np.arange(N))
+        model.recombine(everybody[:2], Y)
     with pytest.raises(DataError, match="y holds one class only"):
         model.recombine(parties(), np.full(N, "ill"))
-    short = [*list(parties().parties.values())[:2], Party(X[:3, 5:], name="party3")]
     with pytest.raises(DataError, match="must hold the same people"):
-        model.recombine(short, Y)
+        model.recombine([*everybody[:2], Party(X[:3, 5:], name="party3")], Y)
     with pytest.raises(DataError, match="y must hold finite numbers"):
         ridge().fit(parties(), NUMBERS).recombine(parties(), np.full(N, math.nan))
     with pytest.raises(ParameterError, match="recombine is for mechanism='local-models'"):

@@ -1,19 +1,28 @@
 """Frank-Wolfe over columns at several parties: pieces against their definitions, fits against the optimum, refusals."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import NonPrivateEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Streams
-from sottovoce.vertical import Party, VerticalLasso, VerticalSparseLogisticRegression
+from sottovoce.vertical import (
+    Party,
+    VerticalLasso,
+    VerticalLinearSVC,
+    VerticalLogisticRegression,
+    VerticalSparseLogisticRegression,
+)
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.frank_wolfe.columns import (
     pack_places,
@@ -276,3 +285,20 @@ def test_an_error_after_labels_have_left_says_so(public):
     with pytest.raises(PartyError, match="refused") as caught:
         model.fit([Party(TABLES["bank"], name="bank", data_bound=2.0), *others], Y)
     assert ("The labels had been released by then: epsilon = 2.5 of" in str(caught.value)) is not public
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        VerticalLogisticRegression(epsilon=math.inf, max_iter=2), VerticalLinearSVC(epsilon=math.inf, max_iter=2),
+        VerticalSparseLogisticRegression(epsilon=math.inf, radius=1.4, max_iter=2, tol=1e-9),
+    ],
+    ids=lambda model: type(model).__name__,
+)  # fmt: skip
+def test_a_training_without_noise_warns_where_it_did_not_arrive_and_nowhere_else(model):
+    with pytest.warns(ConvergenceWarning, match="max_iter=2") as caught:
+        model.fit(parties(), SIGNS)
+    assert caught[0].filename == __file__
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        clone(model).set_params(max_iter=1000, tol=0.01).fit(parties(), SIGNS)
