@@ -41,7 +41,6 @@ from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
-from support.crossing import recorded
 from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
 from support.one_training import cost, order
 from support.party import Line, decode, request
@@ -307,20 +306,6 @@ def test_affording_says_what_depends_on_charges_alone():
     assert isinstance(request(party, Afford(event)), Done)
     request(party, order(200, 0.2))
     assert "this would bring what was spent to epsilon=" in request(party, Afford(event)).reason
-
-
-def test_in_process_parties_speak_in_sessions():
-    """One object is one session; `session` opens another, and what crosses there counts here too."""
-    parties = InProcessParties([Party(SECRET, name="clinic", data_norm=1.0)])
-    with recorded(parties) as record:
-        parties.ask("clinic", Describe(), Description)
-        with parties.session() as session:
-            assert session.session_name != parties.session_name
-            session.ask("clinic", PREPARE, Done)
-            assert len(parties.parties["clinic"]._sessions) == 2
-    assert len(parties.parties["clinic"]._sessions) == 1
-    assert [type(item.message).__name__ for item in record if not item.uplink] == ["Describe", "Prepare", "Close"]
-    assert parties.downlink_bytes == sum(item.n_bytes for item in record if not item.uplink) > session.downlink_bytes
 
 
 def test_a_training_that_fails_leaves_nothing_behind():

@@ -355,19 +355,6 @@ def test_copies_of_a_run_in_any_order_under_an_owner_who_cancels_pay_for_each_la
     assert 1 <= len(left) <= states(made).count("committed")
 
 
-def test_two_fits_of_one_run_are_two(organisations):
-    made = organisations
-    parties = made.start()
-    first, second = (model(made).fit(parties, LABELS) for _ in range(2))
-    assert first.model_ != second.model_
-    assert states(made) == ["committed", "committed"]
-    made.end(HOME)
-    parties = made.start()
-    again = [model(made).fit(parties, LABELS) for _ in range(2)]
-    assert [each.model_ for each in again] == [first.model_, second.model_]
-    assert states(made) == ["committed", "committed"]
-
-
 def test_a_fit_without_a_checkpoint_draws_anew():
     run = Run()
     assert run.of("plan", [1]) is run

@@ -12,6 +12,7 @@ import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
+from support.containers import CONTAINERS, held, same
 
 NAME = "identifiers['bank']"
 
@@ -20,54 +21,38 @@ def canonical(values):
     return canonical_identifiers(NAME, values).to_pylist()
 
 
+FORMS = [
+    [17, None, 4], [17.0, float("nan"), 4.0], ["17", None, "4"], [b"17", None, b"4"], ["17", "", 4],
+    [17.0, pd.NA, np.int8(4)], [np.str_("17"), pd.NaT, np.float32(4)], [np.longdouble(17), "", b"4"],
+    ["17", np.datetime64("NaT"), 4],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in CONTAINERS if not name.startswith(("dask", "boolean"))])
+def test_one_form_for_all_types(name):
+    """In every container that holds the entries as they are."""
+    read = []
+    for form in FORMS:
+        try:
+            given = CONTAINERS[name](form)
+        except Exception:
+            continue
+        entries = zip(held(given), form, strict=True)
+        if all((pd.isna(one) and pd.isna(other)) or same(one, other) for one, other in entries):
+            read.append(canonical(given))
+    assert read and read == [["17", None, "4"]] * len(read)
+
+
 @pytest.mark.parametrize(
     "values",
     [
-        [17, None, 4],
-        ["17", None, "4"],
-        [b"17", None, b"4"],
-        [17, float("nan"), "4"],
-        [17.0, pd.NA, np.int8(4)],
-        [np.str_("17"), pd.NaT, np.float32(4)],
-        (np.longdouble(17), "", b"4"),
-        ["17", np.datetime64("NaT"), 4],
-        np.array([17.0, np.nan, 4.0]),
-        np.array([17.0, np.nan, 4.0], np.float16),
-        np.array([17.0, np.nan, 4.0], np.longdouble),
-        np.array(["17", "", "4"]),
-        np.array([b"17", b"", b"4"]),
-        np.array([17, None, "4"], object),
-        np.array(["17", None, "4"], object),
-        np.array(["17", "", "4"], np.dtypes.StringDType()),
-        np.ma.masked_array([17, 99, 4], [0, 1, 0]),
-        np.ma.masked_array(["17", "99", "4"], [0, 1, 0]),
-        np.ma.masked_array(np.array([17, 99, "4"], object), [0, 1, 0]),
-        pd.Series([17, None, 4]),
-        pd.Series([17, None, 4], dtype="Int64"),
-        pd.Series([17, np.nan, 4], dtype="Float64"),
-        pd.Series(["17", None, "4"]),
-        pd.Series(["17", None, 4], dtype=object, index=[5, 5, 1]),
-        pd.Series(["17", None, "4"], dtype="string"),
-        pd.Series(["17", "", "4"]).astype("category"),
-        pd.Series([17, None, 4]).astype("category"),
-        pd.Series([17, None, 4], dtype="int64[pyarrow]"),
-        pd.Series([b"17", None, b"4"], dtype=pd.ArrowDtype(pa.binary())),
-        pd.Index(["17", None, "4"]),
-        pd.array([17, None, 4], dtype="Int64"),
-        pa.array([17, None, 4]),
-        pa.array([17.0, float("nan"), 4.0]),
-        pa.array(["17", None, "4"]),
-        pa.array(["17", None, "4"], pa.string_view()),
-        pa.array(["17", None, "4"]).dictionary_encode(),
+        np.array(["17", "", "4"]), np.array([b"17", b"", b"4"]), np.array([17.0, np.nan, 4.0], np.float16),
+        np.array([17.0, np.nan, 4.0], np.longdouble), pd.Series(["17", None, 4], dtype=object, index=[5, 5, 1]),
+        pd.Series([b"17", None, b"4"], dtype=pd.ArrowDtype(pa.binary())), pa.array(["17", None, "4"], pa.string_view()),
         pa.array([b"17", None, b"4"], pa.large_binary()),
-        pa.chunked_array([[17], [None, 4]]),
-        pl.Series([17, None, 4]),
-        pl.Series(["17", None, "4"]),
-        pl.Series(["17", None, "4"], dtype=pl.Categorical),
     ],
-    ids=lambda values: f"{type(values).__name__}-{getattr(values, 'dtype', getattr(values, 'type', ''))}",
-)
-def test_one_form_for_all_types(values):
+)  # fmt: skip
+def test_other_widths_and_orders(values):
     assert canonical(values) == ["17", None, "4"]
 
 

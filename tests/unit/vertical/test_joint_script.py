@@ -8,7 +8,6 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.protocols.secure import agreed_plan
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE
 from support.joint_clear import JointClear
 from support.lockstep import CountingEngine, run_jointly
 from support.pairs import by_pairs
@@ -71,18 +70,6 @@ def test_what_is_opened_is_that_of_one_table(changed, pieces, monkeypatch):
         assert intercept == fitting.weights[name][1]
 
 
-def test_the_matrix_is_put_together_as_one_table_has_it():
-    tables, _, score = people()
-    one = plan(tables, loss="squared", label_bounds=(-2.0, 3.0), n_passes=0)
-    nothing = lambda step, name: tuple(np.zeros(each.scales.shape, np.int64) for each in one.openings(step))  # noqa: E731
-    _, (opened,) = run_jointly(one, tables, score, noise=nothing)
-    matrix, correlations = one.moments.matrix(opened)
-    X = np.column_stack([*(one.rows(name, table) for name, table in tables.items()), np.full(N, one.constant)])
-    np.testing.assert_array_equal(matrix, (X.T @ X) / SQUARE)
-    labels = one.whole_labels(score)
-    np.testing.assert_array_equal(correlations, np.append(X.T @ labels, labels @ labels))
-
-
 def test_nothing_that_is_not_masked_is_opened():
     """What the plan lists is opened, and nothing else; after a training no noise and no margin is left."""
     tables, y, _ = people()
@@ -96,15 +83,6 @@ def test_nothing_that_is_not_masked_is_opened():
     engines = [CountingEngine(b"second", rank, 3) for rank in range(3)]
     run_jointly(ridge, tables, y, engines=engines)
     assert all(engine.names == set() for engine in engines)
-
-
-def test_no_row_is_longer_than_its_unit():
-    tables, _, _ = people()
-    one = plan({name: 1e6 * table for name, table in tables.items()})
-    X = np.column_stack([one.rows(name, 1e6 * table) for name, table in tables.items()] + [np.full(N, one.constant)])
-    lengths = np.linalg.norm(X, axis=1)
-    assert lengths.max() <= ROW
-    assert lengths.min() > 0.999 * ROW
 
 
 @pytest.mark.parametrize(("kind", "half"), by_pairs(["squared", "logistic", "smoothed hinge", "cubic"], [0, 1]))

@@ -261,7 +261,7 @@ def test_one_process_has_it(tmp_path):
     Journal(tmp_path / "clinic").close()
 
 
-def test_one_object_has_it(tmp_path):
+def test_one_object_has_it(tmp_path, caplog):
     """Two that take a session up from the same folder would answer its next step twice."""
     party = clinic(tmp_path)
     with pytest.raises(ParameterError, match="belongs to a party object named 'clinic' already"):
@@ -275,6 +275,7 @@ def test_one_object_has_it(tmp_path):
     party._journal.close()
     for raw in REQUESTS[:2]:
         assert "failed there" in decode(party.handle(raw)).reason
+    assert "the journal of party 'clinic'" in caplog.text
 
 
 def test_names_of_what_ended_are_trimmed(tmp_path, monkeypatch):
