@@ -1,112 +1,154 @@
-"""The checks that all engines between processes share: commands are compared, and so are the numbers opened."""
+"""What all engines check, on parties that share a process: they meet, must agree, and are freed when one of them fails.
+
+`Guarded` alone, as between processes, compares where something is run or opened; an `InProcessEngine` at every command.
+"""
+
+import secrets
 
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines.engine import ComparedEngine, EngineError
-from sottovoce.vertical.engines.guarded import Guarded
+from sottovoce.vertical.engines import in_process
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
+from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.programs import Add, Mask
+from support.joint import both, engines_of
 
 
-class _Alone(ComparedEngine):
-    """An engine of one party whose partner says what the test wants."""
+def lazy(n_parties, timeout=5.0):
+    session = secrets.token_bytes(8)
+    return [Guarded(in_process._Clear(session, rank, n_parties, timeout)) for rank in range(n_parties)]
 
-    bound = 1 << 62
-    rank, n_parties = 0, 2
 
-    def __init__(self):
-        self.values, self.done, self.partner = {}, [], lambda own: own
+def begun(n_parties=2, timeout=5.0, make=engines_of):
+    engines = make(n_parties, timeout)
+    both(engines, lambda engine: engine.start())
+    return engines
 
-    def start(self):
-        pass
 
-    def exchange(self, message):
-        return [message, self.partner(message)]
-
-    def put(self, name, owner, shape, value):
-        self.values[name] = np.zeros(shape, np.int64) if value is None else value
-        self.done.append("put")
-
-    def run(self, program, inputs, outputs):
-        results = program.in_clear(*(self.values[name] for name in inputs))
-        self.values.update(zip(outputs, results, strict=True))
-        self.done.append("run")
-
-    def reveal(self, name):
-        self.done.append("reveal")
-        return self.values[name]
-
-    def drop(self, *names):
-        self.done.append("drop")
-
-    def close(self):
-        self.done.append("close")
+def put(engine, name, owner, value):
+    value = np.asarray(value, dtype=np.int64)
+    engine.put(name, owner, value.shape, value if engine.rank == owner else None)
 
 
 @pytest.fixture
-def engine():
-    return _Alone()
+def alone():
+    """One party without partners, that has "a"."""
+    (engine,) = begun(1, make=lazy)
+    put(engine, "a", 0, [1, 2])
+    return engine
 
 
-@pytest.fixture
-def guarded(engine):
-    guarded = Guarded(engine)
-    guarded.put("a", 0, (2,), np.array([1, 2]))
-    guarded.put("b", 1, (2,), None)
-    return guarded
+@pytest.mark.parametrize("n_parties", [1, 2, 3, 5])
+def test_bit_for_bit(n_parties):
+    both(begun(n_parties), lambda engine: self_check(engine, 1))
 
 
-def test_what_agrees_is_done(engine, guarded):
-    guarded.run(Mask(), ["a", "b"], ["c"])
-    assert guarded.reveal("c").tolist() == [1, 2]
-    guarded.drop("a")
-    guarded.close()
-    assert engine.done == ["put", "put", "run", "reveal", "drop", "close"]
+@pytest.mark.parametrize("program", CHECKED, ids=str)
+def test_an_engine_that_is_off_by_one_is_noticed_before_data_are_shared(program, monkeypatch):
+    run = in_process._Clear.run
+
+    def wrong(self, program, inputs, outputs):
+        run(self, program, inputs, outputs)
+        if self.rank == 0 and not isinstance(program, Mask):
+            self._entered().values[outputs[-1]].flat[0] += 1
+
+    monkeypatch.setattr(in_process._Clear, "run", wrong)
+
+    def work(engine):
+        with pytest.raises(EngineError, match=f"the self-test failed: {type(program).__name__} gives other numbers"):
+            self_check(engine, 1, [program])
+
+    both(begun(), work)
 
 
-def test_nothing_runs_that_the_partner_does_not_run(engine, guarded):
-    engine.partner = lambda own: bytes(32)
-    with pytest.raises(EngineError, match="party 1 has been given other commands"):
-        guarded.run(Mask(), ["a", "b"], ["c"])
-    assert engine.done == ["put", "put", "close"]
+def test_numbers_wrap_at_2_64_and_what_a_party_changes_later_does_not_count():
+    def work(engine):
+        mine = np.array([(1 << 63) - 1])
+        engine.put("a", 0, (1,), mine if engine.rank == 0 else None)
+        mine[:] = 6
+        put(engine, "b", 1, [1])
+        engine.run(Mask(), ["a", "b"], ["c"])
+        return engine.reveal("c").tolist()
+
+    assert both(begun(), work) == [[-(1 << 63)]] * 2
 
 
-def test_nothing_is_opened_that_the_partner_does_not_open(engine, guarded):
-    guarded.run(Mask(), ["a", "b"], ["c"])
-    engine.partner = lambda own: bytes(32)
-    with pytest.raises(EngineError, match="party 1 has been given other commands"):
-        guarded.reveal("c")
-    assert "reveal" not in engine.done
+@pytest.mark.parametrize("make", [engines_of, lazy])
+@pytest.mark.parametrize(
+    "other",
+    [
+        lambda engine: engine.run(Mask(), ["a", "b"], ["c"]),
+        lambda engine: engine.run(Add(), ["a", "a"], ["c"]),
+        lambda engine: engine.run(Add(), ["a", "b"], ["d"]),
+        lambda engine: [engine.drop("a"), engine.run(Add(), ["b"], ["c"])],
+        lambda engine: [put(engine, "c", 1, [0]), engine.run(Add(), ["a", "b"], ["c"])],
+        lambda engine: [put(engine, "a", 0, [0, 0]), engine.run(Add(), ["a", "b"], ["c"])],
+        lambda engine: engine.reveal("b"),
+    ],
+)
+def test_parties_that_are_told_different_things_all_end_and_nothing_is_run(make, other, monkeypatch):
+    engines, ran, run = begun(make=make), [], in_process._Clear.run
+    monkeypatch.setattr(in_process._Clear, "run", lambda *given: (ran.extend(given[-1]), run(*given)))
+
+    def work(engine):
+        put(engine, "a", 0, [1])
+        engine.run(Mask(), ["a"], ["b"])
+        with pytest.raises(EngineError, match="has been given other commands"):
+            other(engine) if engine.rank else engine.run(Add(), ["a", "b"], ["c"])
+        with pytest.raises(EngineError, match="is over"):
+            engine.drop("b")
+
+    both(engines, work)
+    assert not {"c", "d"} & {*ran}
+
+
+def test_every_command_is_part_of_what_is_compared():
+    """Two parties that differ in any one command do not tell the same."""
+    told = []
+    for commands in (
+        [("a", 0, (2,))], [("b", 0, (2,)), ("a", 0, (2,))], [("a", 0, (3,))], [("a", 0, (2,)), "a", ("a", 0, (2,))],
+        [("a", 1, (2,))],
+    ):  # fmt: skip
+        (engine,) = begun(1, make=lazy)
+        for command in commands:
+            if command == "a":
+                engine.drop("a")
+            else:
+                engine.put(*command, np.zeros(command[2], np.int64) if command[1] == 0 else None)
+        engine._engine.exchange = lambda own: told.append(own) or [b"x"]
+        with pytest.raises(EngineError, match="party 0 has been given other commands"):
+            engine.run(Mask(), ["a"], ["c"])
+    assert len(set(told)) == len(told) == 5
+
+
+@pytest.mark.parametrize(
+    ("told", "why"),
+    [([], "not all parties have answered"), ([b"other"], "party 0 has opened other numbers; use none of them")],
+)
+def test_numbers_that_not_all_have_opened_alike_are_not_given(alone, told, why):
+    alone.run(Mask(), ["a"], ["c"])
+    answers = [lambda own: [own], lambda own: [b""], lambda own: told]
+    alone._engine.exchange = lambda own: answers.pop(0)(own)
+    with pytest.raises(EngineError, match=why):
+        alone.reveal("c")
 
 
 @pytest.mark.parametrize(
     "again",
     [
-        lambda engine: engine.put("c", 0, (2,), np.array([7, 7])),
-        lambda engine: engine.run(Add(), ["a", "b"], ["c"]),
-        lambda engine: [engine.drop("c"), engine.put("c", 0, (2,), np.array([7, 7]))],
+        lambda engine: put(engine, "c", 0, [7, 7]),
+        lambda engine: engine.run(Add(), ["a", "a"], ["c"]),
+        lambda engine: [engine.drop("c"), put(engine, "c", 0, [7, 7])],
     ],
 )
-def test_a_name_that_was_masked_opens_nothing_else(engine, guarded, again):
-    guarded.run(Mask(), ["a", "b"], ["c"])
-    again(guarded)
+def test_a_name_that_was_masked_opens_nothing_else(alone, again):
+    alone.run(Mask(), ["a"], ["c"])
+    assert alone.reveal("c").tolist() == [1, 2]
+    again(alone)
     with pytest.raises(EngineError, match="only what the program Mask"):
-        guarded.reveal("c")
-    assert "reveal" not in engine.done
-
-
-def test_numbers_that_differ_between_parties_are_not_given(engine, guarded):
-    guarded.run(Mask(), ["a", "b"], ["c"])
-    answers = iter((lambda own: own, lambda own: bytes(32)))
-    engine.partner = lambda own: next(answers)(own)
-    with pytest.raises(EngineError, match="party 1 has opened other numbers"):
-        guarded.reveal("c")
-
-
-def test_a_partner_that_does_not_answer_is_not_an_agreement(engine, guarded):
-    engine.exchange = lambda message: [message]
-    with pytest.raises(EngineError, match="not all parties have answered"):
-        guarded.run(Add(), ["a", "b"], ["c"])
+        alone.reveal("c")
 
 
 @pytest.mark.parametrize(
@@ -122,31 +164,52 @@ def test_a_partner_that_does_not_answer_is_not_an_agreement(engine, guarded):
         (lambda engine: engine.drop("c"), "no secret variable"),
     ],
 )
-def test_an_error_ends_the_session(engine, guarded, command, why):
+def test_an_error_ends_the_session(alone, command, why):
     with pytest.raises(EngineError, match=why):
-        command(guarded)
-    done = list(engine.done)
+        command(alone)
     with pytest.raises(EngineError, match="is over"):
-        guarded.run(Add(), ["a", "b"], ["c"])
-    assert engine.done == done
+        alone.run(Add(), ["a"], ["c"])
+    assert alone._engine._room is None
 
 
-def test_every_command_is_part_of_what_is_compared(engine):
-    """Two parties that differ in any one command do not tell the same."""
-    told = []
-    for commands in (
-        [lambda e: e.put("a", 1, (2,), None)],
-        [lambda e: e.put("b", 1, (2,), None), lambda e: e.put("a", 1, (2,), None)],
-        [lambda e: e.put("a", 1, (3,), None)],
-        [lambda e: e.put("a", 1, (2,), None), lambda e: e.drop("a"), lambda e: e.put("a", 1, (2,), None)],
-        [lambda e: e.put("a", 1, (2,), None), lambda e: e.run(Add(), ["a"], ["b"])],
-        [lambda e: e.put("a", 0, (2,), np.zeros(2, np.int64))],
-    ):
-        engine = _Alone()
-        engine.partner = lambda own: told.append(own) or own
-        guarded = Guarded(engine)
-        for command in commands:
-            command(guarded)
-        guarded.run(Mask(), ["a"], ["c"])
-    assert len(told) == 7
-    assert len(set(told)) == 7
+def test_a_party_that_does_not_come_or_leaves_frees_the_others():
+    def late(engine):
+        if engine.rank:
+            with pytest.raises(EngineError, match=r"party 0 did not come .* within 0.2 s"):
+                put(engine, "a", 0, [1])
+
+    both(begun(3, timeout=0.2), late)
+
+    def wrong(engine):
+        with pytest.raises(EngineError, match="party 0 has left" if engine.rank else "gives its value"):
+            engine.put("a", 0, (1,), None)
+        engine.close()
+        with pytest.raises(EngineError):
+            engine.drop("a")
+
+    both(begun(3), wrong)
+
+
+def test_a_result_is_given_to_all_even_if_one_leaves_at_once():
+    def work(engine):
+        put(engine, "a", 0, [4])
+        engine.run(Mask(), ["a"], ["c"])
+        opened = engine.reveal("c")
+        engine.close()
+        return opened.tolist()
+
+    for _ in range(20):
+        assert both(begun(3), work) == [[4]] * 3
+
+
+def test_a_place_is_taken_once_after_a_start_and_before_a_close():
+    first = begun(2)
+    with pytest.raises(EngineError, match="has no place"):
+        InProcessEngine(first[0]._engine._session, 1, 2, timeout=1).start()
+    with pytest.raises(EngineError, match="has not been started"):
+        InProcessEngine(b"x", 0, 1).put("a", 0, (1,), np.ones(1, np.int64))
+    # a training may end between the order to meet and the meeting; its thread then waited for ten minutes
+    engine, _ = engines_of(2, 2.0)
+    engine.close()
+    with pytest.raises(EngineError, match="is over; begin a new one"):
+        engine.start()

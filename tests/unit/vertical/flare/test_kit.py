@@ -1,4 +1,7 @@
-"""A site is started as it was closed, and not from a kit with foreign files, names, keys or permissions."""
+"""Start-up kits: what is in them, who can read it, and that a site starts as closed as it was made, from its own files.
+
+No key is overwritten, or kept where it is not needed.
+"""
 
 import datetime
 import json
@@ -16,224 +19,235 @@ from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, SottovoceWarning, StorageError
 from sottovoce.vertical.flare import kit as kit_module
 from sottovoce.vertical.flare import processes
+from sottovoce.vertical.flare.hardening import closed
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import provision
+from support.ports import free_ports
 
 pytest.importorskip("nvflare", reason="start-up kits need the extra [vertical]")
-pytest.importorskip("cryptography.x509")
+x509 = pytest.importorskip("cryptography.x509")
 
 FEDERATION = """
-name = "trial"
+name = "{name}"
 [coordinator]
 name = "insurer"
 host = "localhost"
 port = {port}
 [[party]]
+name = "north-west"
+[[party]]
 name = "bank"
 """
+SITES = ("insurer", "north-west", "bank")
 
 
 @pytest.fixture(scope="module")
-def made(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kits")
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
-    (folder / "federation.toml").write_text(FEDERATION.format(port=port), encoding="utf-8")
-    provision(folder / "federation.toml", folder / "out")
-    return folder / "out"
+def folder(tmp_path_factory):
+    """The kits of two federations of the same sites."""
+    folder, before = tmp_path_factory.mktemp("kits"), os.umask(0o022)  # what users have
+    try:
+        for name in ("trial", "other"):
+            file = folder / f"{name}.toml"
+            file.write_text(FEDERATION.format(name=name, port=free_ports(1)[0]), encoding="utf-8")
+            provision(file, folder / name)
+    finally:
+        os.umask(before)
+    return folder
 
 
 @pytest.fixture
-def coordinator(made, tmp_path):
-    return Kit.open(shutil.copytree(made / "insurer", tmp_path / "insurer"))
+def kits(folder):
+    return folder / "trial"
 
 
 @pytest.fixture
-def party(made, tmp_path):
-    return Kit.open(shutil.copytree(made / "bank", tmp_path / "bank"))
+def copied(kits, tmp_path):
+    """Return a function that copies a kit and opens it."""
+    return lambda name: Kit.open(shutil.copytree(kits / name, tmp_path / name))
 
 
-def change(path, entry, value):
-    """Set an entry of a JSON file, named as in the messages."""
-    content = json.loads(path.read_text())
-    *way, last = [int(part) if part.isdigit() else part for part in entry.replace("[", ".").replace("]", "").split(".")]
-    place = content
-    for part in way:
-        place = place[part]
-    place[last] = value
-    path.write_text(json.dumps(content))
+def certificate(path):
+    return x509.load_pem_x509_certificate(path.read_bytes())
+
+
+def contents(folder):
+    return {path.relative_to(folder): path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+
+
+# ------------------------------------------------------------------ what is in them
+
+
+def test_a_folder_for_each_site_that_nobody_else_can_read(kits):
+    assert {path.name for path in kits.iterdir()} == {"authority", *SITES}
+    shared = {"README.txt", "federation.toml", "site.toml", "startup/rootCA.pem"}
+    shared |= {f"identity/{name}.pem" for name in ("certificate", "key", "authority")}
+    assert {str(path) for path in contents(kits / "bank")} == shared | {"startup/client.crt", "startup/client.key"}
+    lead = {f"lead/startup/{name}" for name in ("client.crt", "client.key", "rootCA.pem")}
+    server = {"startup/server.crt", "startup/server.key"}
+    assert {str(path) for path in contents(kits / "insurer")} == shared | lead | server
+    for name in SITES:
+        kit = Kit.open(kits / name)
+        assert (kit.name, kit.kind) == (name, "coordinator" if name == "insurer" else "party")
+        assert kit.federation.names == SITES
+        assert kit.state.is_dir()
+        kit.check()
+    assert [path for path in (kits, *kits.rglob("*")) if path.stat().st_mode & 0o077] == []
+
+
+def test_every_key_is_in_one_place_only(kits):
+    found = contents(kits)
+    keys = [path for path in found if path.suffix == ".key" or path.name == "key.pem"]
+    assert len(keys) == 8
+    for key in keys:
+        assert [path for path in found if found[key] in found[path]] == [key]
+
+
+def test_certificates_have_the_names_of_who_shows_them_and_are_of_the_authority(kits):
+    """An identity has the site's name, also the coordinator's, whose server has its host's; it opens no connection."""
+    from cryptography.x509.oid import ExtendedKeyUsageOID
+
+    root = certificate(kits / "authority" / "rootCA.pem")
+    names = {name: name for name in SITES} | {"insurer": "localhost"}
+    shown = {f"{name}/startup/{'server' if name == 'insurer' else 'client'}.crt": to for name, to in names.items()}
+    shown |= {"insurer/lead/startup/client.crt": closed.LEAD}
+    shown |= {f"{name}/identity/certificate.pem": name for name in SITES}
+    for path, name in shown.items():
+        one = certificate(kits / path)
+        one.verify_directly_issued_by(root)
+        assert [each.value for each in one.subject.get_attributes_for_oid(x509.NameOID.COMMON_NAME)] == [name]
+        if "identity" in path:
+            usages = set(one.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
+            assert not usages & {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
+
+
+def test_nobody_but_the_lead_has_a_right(kits):
+    """As FLARE reads the rights, of all commands that it has."""
+    from nvflare.fuel.sec.authz import Authorizer, AuthzContext, Person
+    from nvflare.security.security import COMMAND_CATEGORIES
+
+    kit = Kit.open(kits / "bank")
+    written = closed.settings(kit.kind, kit.name, kit.federation, kit.state)["local/authorization.json"]
+    authorizer = Authorizer("bank", COMMAND_CATEGORIES)
+    assert not authorizer.load_policy(written)
+    rights = {*COMMAND_CATEGORIES, *COMMAND_CATEGORIES.values(), "byoc", "submit_job", "anything"}
+    lead, another = Person(closed.LEAD, "insurer", "lead"), Person("mallory", "insurer", "lead")
+
+    def allowed(who, submitter):
+        return {right for right in rights if authorizer.authorize(AuthzContext(right, who, submitter))[0]}
+
+    any_job = {"submit_job", "check_status", "get_job_meta", "list_jobs"}
+    assert allowed(lead, another) == any_job
+    assert allowed(lead, lead) == any_job | {"abort", "abort_job", "delete_job"}
+    for role in ("project_admin", "org_admin", "member", "somebody"):
+        assert allowed(Person(closed.LEAD, "insurer", role), lead) == set()
+
+
+def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_overwritten(kits, tmp_path):
+    federation, out = tmp_path / "federation.toml", shutil.copytree(kits, tmp_path / "out")
+    text = FEDERATION.format(name="trial", port=8110)
+    federation.write_text(text, encoding="utf-8")
+    before = contents(out)
+    with pytest.raises(ParameterError, match=r"'clinic'.*Add a section"):
+        provision(federation, out, "clinic")
+    with pytest.raises(ParameterError, match="exists, and keys are never overwritten"):
+        provision(federation, out)
+    federation.write_text(text + '[[party]]\nname = "clinic"\n', encoding="utf-8")
+    with pytest.raises(ParameterError, match=r"rootCA\.pem: No such file"):
+        provision(federation, tmp_path, "clinic")
+    kit = Kit.open(provision(federation, out, "clinic")["clinic"])
+    kit.check()
+    certificate(kit.folder / "startup" / "client.crt").verify_directly_issued_by(certificate(kit.authority))
+    assert {path: content for path, content in contents(out).items() if path.parts[0] != "clinic"} == before
+    assert not [path for path in out.rglob("*") if path.stat().st_mode & 0o077]
+    with pytest.raises(ParameterError, match="never overwritten"):
+        provision(federation, out, "clinic")
+    shutil.rmtree(kit.folder)
+    federation.write_text(federation.read_text().replace('"trial"', '"other"'), encoding="utf-8")
+    with pytest.raises(ParameterError, match="authority of federation 'trial', not of 'other'"):
+        provision(federation, out, "clinic")
+    assert contents(out) == before
+
+
+def test_without_the_engine(monkeypatch, tmp_path):
+    def absent(name):
+        raise closed.PackageNotFoundError
+
+    monkeypatch.setattr(closed, "version", absent)
+    with pytest.raises(ParameterError, match=r"pip install 'sottovoce\[vertical\]'"):
+        provision(tmp_path / "federation.toml", tmp_path / "out")
+    monkeypatch.setattr(closed, "version", lambda name: "2.8.1")
+    with pytest.raises(ParameterError, match=r"2\.8\.1 has known holes"):
+        closed.require_engine()
+    for good in ("2.9.0", "2.10.0rc1", "3.0"):
+        monkeypatch.setattr(closed, "version", lambda name, good=good: good)
+        closed.require_engine()
+
+
+def test_the_command_makes_kits_whose_sites_are_closed(tmp_path):
+    (tmp_path / "federation.toml").write_text(FEDERATION.format(name="trial", port=free_ports(1)[0]), encoding="utf-8")
+    words = ["vertical", "provision", str(tmp_path / "federation.toml"), "--out", str(tmp_path / "out")]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == 0, done.output
+    assert all(name in done.stdout for name in SITES) and "can sign new sites" in done.stdout
+    again = CliRunner().invoke(app, words)
+    assert again.exit_code == 2 and "never overwritten" in again.output
+    checked = CliRunner().invoke(app, ["vertical", "coordinator", str(tmp_path / "out" / "insurer"), "--check"])
+    assert checked.exit_code == 0, checked.output
+    assert "closed" in checked.stdout
+
+
+# ------------------------------------------------------------------ settings
 
 
 OPENED = [
-    ("local/authorization.json", "permissions.lead.byoc", "any"),
-    ("local/authorization.json", "permissions.lead.configure_job_log", "any"),
-    ("local/authorization.json", "permissions.project_admin", "any"),
-    ("local/resources.json", "class_allow_list", ["*"]),
-    ("local/resources.json", "class_list_enforcement_mode", "warn"),
-    ("local/resources.json", "allow_log_streaming", True),
-    ("local/resources.json", "components", []),
-    ("local/log_config.json", "handlers.console.()", "subprocess.Popen"),
-    ("local/comm_config.json", "internal.resources.connection_security", "clear"),
-    ("startup/fed_client.json", "client.connection_security", "tls"),
-    ("startup/fed_server.json", "servers[0].connection_security", "clear"),
-    ("lead/startup/fed_admin.json", "admin.host", "elsewhere"),
-]
+    ("insurer", "local/authorization.json", "any"), ("bank", "local/resources.json", '"enforce"'),
+    ("bank", "local/log_config.json", "class"), ("bank", "local/comm_config.json", "mtls"),
+    ("bank", "startup/fed_client.json", "mtls"), ("insurer", "startup/fed_server.json", "mtls"),
+    ("insurer", "lead/startup/fed_admin.json", "mtls"),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("place", "entry", "value"), OPENED)
-def test_a_setting_that_was_opened_is_closed_before_a_site_starts(party, coordinator, place, entry, value):
-    kit = coordinator if "server" in place or "lead" in place else party
+@pytest.mark.parametrize(("name", "place", "text"), OPENED)
+def test_a_setting_that_was_opened_is_closed_before_a_site_starts(copied, name, place, text):
+    """All connections have certificates on both sides, and only classes of a list are made."""
+    kit = copied(name)
+    check_site(kit)
     path = kit.folder / place
-    check_site(kit)
-    closed = path.read_text()
-    change(path, entry, value)
-    assert path.read_text() != closed
-    check_site(kit)
-    assert path.read_text() == closed
-    path.write_text("{")
-    check_site(kit)
-    assert path.read_text() == closed
+    written = path.read_text()
+    assert text in written
+    for opened in (written.replace(text, "x"), "{"):
+        path.write_text(opened)
+        check_site(kit)
+        assert path.read_text() == written
 
 
-@pytest.mark.parametrize(("name", "place"), [
-    ("coordinator", "startup/fed_server.json"), ("coordinator", "lead/startup/fed_admin.json"),
-    ("party", "startup/fed_client.json"), ("party", "local/comm_config.json"),
-])  # fmt: skip
-def test_all_connections_have_certificates_on_both_sides(request, name, place):
-    kit = request.getfixturevalue(name)
-    kit.settle()
-    assert '"connection_security": "mtls"' in (kit.folder / place).read_text()
-
-
-def test_a_party_runs_its_jobs_through_the_guard(party):
-    party.settle()
-    components = json.loads((party.folder / "local" / "resources.json").read_text())["components"]
-    (launcher,) = [one["path"] for one in components if one["id"] == "process_launcher"]
+def test_a_sites_processes_are_guarded_and_make_two_classes(copied):
+    for name in ("insurer", "bank"):
+        kit = copied(name)
+        kit.settle()
+        resources = json.loads((kit.folder / "local" / "resources.json").read_text())
+        assert len(resources["class_allow_list"]) == 2
+        assert all(path.rpartition(".")[2][0].isupper() for path in resources["class_allow_list"]), "no packages"
+    (launcher,) = [one["path"] for one in resources["components"] if one["id"] == "process_launcher"]
     assert launcher == "sottovoce.vertical.flare.launcher.GuardedLauncher"
-    assert processes._command(party)[2:5] == [
+    assert processes._command(kit)[2:5] == [
         "-m", "sottovoce.vertical.flare.hardening.guard", "nvflare.private.fed.app.client.client_train",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize("place", [
-    "local/privacy.json", "local/custom", "local/job_resources.json", "startup/evil__resources.json",
-    "local/resources.json.default", "startup/sub_start.sh",
-])  # fmt: skip
-def test_a_file_that_flare_would_read_too(party, place):
-    party.settle()
-    (party.folder / place).write_text("{}")
-    (party.folder / place).chmod(0o600)
-    with pytest.raises(ParameterError, match="not a file of the kit"):
-        party.check()
-
-
-@pytest.mark.parametrize(
-    "place", ["startup/client.crt", "startup/client.key", "startup/rootCA.pem", "identity/key.pem"]
-)
-def test_a_file_that_is_gone(party, place):
-    (party.folder / place).unlink()
-    with pytest.raises(ParameterError, match=f"{place}: missing"):
-        party.check()
-
-
-@pytest.mark.parametrize("place", ["", "startup/client.key", "local/resources.json", "state", "startup"])
-def test_what_others_could_read(party, place):
-    party.settle()
-    path = party.folder / place
-    path.chmod(path.stat().st_mode | 0o040)
-    with pytest.raises(ParameterError, match="chmod -R go="):
-        party.check()
-
-
-def test_a_kit_that_moves(coordinator, tmp_path):
+def test_a_kit_that_moves(copied, tmp_path):
     """FLARE wants absolute paths of the coordinator's stores: they follow the kit."""
-    for place in (coordinator.folder, tmp_path / "elsewhere"):
-        kit = Kit.open(coordinator.folder.rename(place))
-        check_site(kit)
-        resources = (kit.folder / "local" / "resources.json").read_text()
-        assert f'"uri_root": "{kit.state / "jobs"}"' in resources
-        assert str(kit.state / "snapshots") in resources
+    kit = Kit.open(copied("insurer").folder.rename(tmp_path / "elsewhere"))
+    check_site(kit)
+    resources = (kit.folder / "local" / "resources.json").read_text()
+    assert f'"uri_root": "{kit.state / "jobs"}"' in resources
+    assert str(kit.state / "snapshots") in resources
 
 
-def test_only_the_classes_of_a_run_may_be_named(coordinator, party):
-    for kit in (coordinator, party):
-        kit.settle()
-        listed = json.loads((kit.folder / "local" / "resources.json").read_text())["class_allow_list"]
-        assert len(listed) == 2
-        assert all(path.rpartition(".")[2][0].isupper() for path in listed), "classes, not packages"
-
-
-@pytest.mark.parametrize(("days", "outcome"), [(-1, "ended"), (10, "ends"), (60, None)])
-def test_certificates_end(party, monkeypatch, days, outcome):
-    now = party.expires - datetime.timedelta(days=days)
-
-    class Clock(datetime.datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return now
-
-    monkeypatch.setattr(kit_module.datetime, "datetime", Clock)
-    match outcome:
-        case "ended":
-            with pytest.raises(ParameterError, match=f"ended on {party.expires:%Y-%m-%d}"):
-                party.check()
-        case "ends":
-            with pytest.warns(SottovoceWarning, match=f"ends on {party.expires:%Y-%m-%d}"):
-                party.check()
-        case _:
-            with warnings.catch_warnings():
-                warnings.simplefilter("error")
-                party.check()
-
-
-def test_what_is_no_kit(tmp_path, party):
-    with pytest.raises(ParameterError, match="not a start-up kit"):
-        Kit.open(tmp_path)
-    file = party.folder / "federation.toml"
-    file.write_text(file.read_text().replace('"bank"', '"shop"'))
-    with pytest.raises(ParameterError, match=r"federation\.toml: no site has the name of this kit, 'bank'"):
-        Kit.open(party.folder)
-
-
-# ------------------------------------------------------------------ starting
-
-
-def test_a_site_with_a_foreign_file_is_not_started(party, monkeypatch):
-    monkeypatch.setattr(processes.subprocess, "Popen", lambda *a, **k: pytest.fail("it was started"))
-    (party.folder / "startup" / "evil__resources.json").touch(mode=0o600)
-    with pytest.raises(ParameterError, match="evil"):
-        run_site(party)
-
-
-def test_a_port_that_is_taken(coordinator):
-    check_site(coordinator)
-    port = coordinator.federation.port
-    taken = pytest.raises(ParameterError, match=f"port {port}: Address already in use")
-    with socket.create_server(("localhost", port)), taken:
-        check_site(coordinator)
-
-
-def test_a_site_runs_once(party, monkeypatch):
-    monkeypatch.setattr(processes, "_run", lambda kit, say: run_site(kit))
-    with pytest.raises(StorageError, match=r"the site .* is held by another process"):
-        run_site(party)
-
-
-def test_temporary_files_are_the_sites_own_and_do_not_stay(party):
-    """A process that was killed could not remove the keys of its last joint computation."""
-    party.settle()
-    place = Path(processes._environment(party)["TMPDIR"])
-    assert place.is_relative_to(party.state) and place.stat().st_mode & 0o077 == 0
-    for name in ("sottovoce-seat-1", "another"):
-        (place / name).mkdir()
-        (place / name / "key.pem").touch()
-    clear_leftovers(party.state)
-    assert [path.name for path in place.iterdir()] == ["another"]
-
-
-def test_the_environment_has_no_secrets_and_no_foreign_code(party, monkeypatch):
+def test_the_environment_has_no_secrets_and_no_foreign_code(copied, monkeypatch):
     """FLARE puts variables of the environment into a job's configuration, where the job names them."""
+    party = copied("bank")
     given = {"SECRET_TOKEN": "s", "PYTHONPATH": "/somewhere", "NVFL_JOB_STORE_ROOT": "/tmp", "FL_LOG_LEVEL": "DEBUG"}
     for name, value in given.items():
         monkeypatch.setenv(name, value)
@@ -246,100 +260,146 @@ def test_the_environment_has_no_secrets_and_no_foreign_code(party, monkeypatch):
     assert not os.path.lexists(environment["SSL_CERT_DIR"])
 
 
+def test_temporary_files_are_the_sites_own_and_do_not_stay(copied):
+    """A process that was killed could not remove the keys of its last joint computation."""
+    party = copied("bank")
+    party.settle()
+    place = Path(processes._environment(party)["TMPDIR"])
+    assert place.is_relative_to(party.state) and place.stat().st_mode & 0o077 == 0
+    for name in ("sottovoce-seat-1", "another"):
+        (place / name).mkdir()
+        (place / name / "key.pem").touch()
+    clear_leftovers(party.state)
+    assert [path.name for path in place.iterdir()] == ["another"]
+
+
+# ------------------------------------------------------------------ what is not its own
+
+
+@pytest.mark.parametrize("place", [
+    "local/privacy.json", "local/custom", "local/job_resources.json", "startup/evil__resources.json",
+    "local/resources.json.default", "startup/sub_start.sh",
+])  # fmt: skip
+def test_a_file_that_flare_would_read_too(copied, monkeypatch, place):
+    monkeypatch.setattr(processes.subprocess, "Popen", lambda *a, **k: pytest.fail("it was started"))
+    party = copied("bank")
+    party.settle()
+    (party.folder / place).touch(mode=0o600)
+    with pytest.raises(ParameterError, match=f"{place}: not a file of the kit"):
+        run_site(party)
+
+
+@pytest.mark.parametrize("place", ["startup/client.key", "startup/rootCA.pem", "identity/key.pem"])
+def test_a_file_that_is_gone(copied, place):
+    party = copied("bank")
+    (party.folder / place).unlink()
+    with pytest.raises(ParameterError, match=f"{place}: missing"):
+        party.check()
+
+
+@pytest.mark.parametrize("place", ["", "startup/client.key", "local/resources.json", "state", "startup"])
+def test_what_others_could_read(copied, place):
+    party = copied("bank")
+    party.settle()
+    path = party.folder / place
+    path.chmod(path.stat().st_mode | 0o040)
+    with pytest.raises(ParameterError, match="chmod -R go="):
+        party.check()
+
+
+EACH = [("insurer", "startup/server"), ("insurer", "lead/startup/client"), ("insurer", "identity/certificate"),
+        ("bank", "startup/client"), ("bank", "identity/certificate")]  # fmt: skip
+
+
+@pytest.mark.parametrize(("site", "place"), EACH)
+def test_a_key_or_a_certificate_of_another_federation(folder, copied, site, place):
+    """With the key of another kit every connection would fail, and nobody would say why."""
+    kit = copied(site)
+    shown, key = ("certificate.pem", "key.pem") if "identity" in place else (f"{place}.crt", f"{place}.key")
+    where = "identity" if "identity" in place else ""
+    mine, theirs = kit.folder / where, folder / "other" / site / where
+    (mine / key).write_bytes((theirs / key).read_bytes())
+    with pytest.raises(ParameterError, match="this is not the key of") as told:
+        kit.check()
+    assert str(mine / key) in str(told.value)
+    (mine / shown).write_bytes((theirs / shown).read_bytes())
+    with pytest.raises(ParameterError, match=r"rootCA\.pem has not signed it"):
+        kit.check()
+    (mine / key).write_bytes(b"no key")
+    with pytest.raises(ParameterError, match="certificate or key cannot be read"):
+        kit.check()
+
+
+@pytest.mark.parametrize("other", ["north-west/startup", "insurer/lead/startup"])
+def test_the_startup_folder_of_another_site_is_refused_by_name(kits, copied, other):
+    """It would connect under the other's name, and answer with this site's table."""
+    party = copied("bank")
+    for name in ("client.crt", "client.key"):
+        shutil.copyfile(kits / other / name, party.folder / "startup" / name)
+    who = "north-west" if "north" in other else "lead@coordinator.invalid"
+    with pytest.raises(ParameterError, match=rf"certificate of '{who}', and this is the kit of 'bank'.* two sites"):
+        check_site(party)
+
+
+@pytest.mark.parametrize(("days", "said"), [(-1, "ended on"), (10, "ends on"), (60, None), (5000, "in the future")])
+def test_certificates_begin_and_end(copied, monkeypatch, days, said):
+    party = copied("bank")
+    now = party.expires - datetime.timedelta(days=days)
+
+    class Clock(datetime.datetime):
+        @classmethod
+        def now(cls, tz=None):
+            return now
+
+    monkeypatch.setattr(kit_module.datetime, "datetime", Clock)
+    if said is None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            party.check()
+    elif said == "ends on":
+        with pytest.warns(SottovoceWarning, match=f"ends on {party.expires:%Y-%m-%d}"):
+            party.check()
+    else:
+        with pytest.raises(ParameterError, match=said):
+            party.check()
+
+
+def test_what_is_no_kit(tmp_path, copied):
+    with pytest.raises(ParameterError, match="not a start-up kit"):
+        Kit.open(tmp_path)
+    file = copied("bank").folder / "federation.toml"
+    file.write_text(file.read_text().replace('"bank"', '"shop"'))
+    with pytest.raises(ParameterError, match=r"federation\.toml: no site has the name of this kit, 'bank'"):
+        Kit.open(file.parent)
+
+
+# ------------------------------------------------------------------ starting
+
+
+def test_a_port_that_is_taken(copied):
+    coordinator = copied("insurer")
+    check_site(coordinator)
+    port = coordinator.federation.port
+    taken = pytest.raises(ParameterError, match=f"port {port}: Address already in use")
+    with socket.create_server(("localhost", port)), taken:
+        check_site(coordinator)
+
+
+def test_a_site_runs_once(copied, monkeypatch):
+    monkeypatch.setattr(processes, "_run", lambda kit, say: run_site(kit))
+    with pytest.raises(StorageError, match=r"the site .* is held by another process"):
+        run_site(copied("bank"))
+
+
 @pytest.mark.parametrize(("program", "status"), [("raise SystemExit(7)", 7), ("pass", 1)])
-def test_a_site_that_ends_by_itself(party, monkeypatch, program, status):
+def test_a_site_that_ends_by_itself(copied, monkeypatch, program, status):
     monkeypatch.setattr(processes, "_command", lambda kit: [processes.sys.executable, "-c", program])
-    said = []
+    party, said = copied("bank"), []
     assert run_site(party, say=said.append) == status
     assert "ended by itself" in said[-1]
     assert (party.state / "log.txt").stat().st_mode & 0o077 == 0
 
 
-# --- certificates of the kit itself -----------------------------------------------------------------------------------
-
-CERTIFICATES = {
-    "insurer": ["startup/server", "lead/startup/client", "identity/certificate"],
-    "bank": ["startup/client", "identity/certificate"],
-}
-EACH = [(site, place) for site, places in CERTIFICATES.items() for place in places]
-
-
-def files_of(folder, place):
-    if place.startswith("identity/"):
-        return folder / "identity" / "certificate.pem", folder / "identity" / "key.pem"
-    return folder / f"{place}.crt", folder / f"{place}.key"
-
-
-def opened(made, tmp_path, site):
-    return Kit.open(shutil.copytree(made / site, tmp_path / site))
-
-
-@pytest.fixture(scope="module")
-def another(tmp_path_factory):
-    """The kits of another federation, of the same names."""
-    folder = tmp_path_factory.mktemp("another")
-    (folder / "federation.toml").write_text(FEDERATION.format(port=9).replace("trial", "other"), encoding="utf-8")
-    provision(folder / "federation.toml", folder / "out")
-    return folder / "out"
-
-
-@pytest.mark.parametrize(("site", "place"), EACH)
-def test_a_key_of_another_certificate(made, another, tmp_path, site, place):
-    """The key of another kit, with which every connection would fail and nobody would say why."""
-    kit = opened(made, tmp_path, site)
-    kit.check()
-    key = files_of(kit.folder, place)[1]
-    key.write_bytes(files_of(another / site, place)[1].read_bytes())
-    with pytest.raises(ParameterError, match="this is not the key of") as told:
-        kit.check()
-    assert str(key) in str(told.value)
-    key.write_bytes(b"no key")
-    with pytest.raises(ParameterError, match="certificate or key cannot be read"):
-        kit.check()
-
-
-@pytest.mark.parametrize(("site", "place"), EACH)
-def test_a_certificate_of_another_federation(made, another, tmp_path, site, place):
-    kit = opened(made, tmp_path, site)
-    for mine, theirs in zip(files_of(kit.folder, place), files_of(another / site, place), strict=True):
-        mine.write_bytes(theirs.read_bytes())
-    with pytest.raises(ParameterError, match=r"rootCA\.pem has not signed it"):
-        kit.check()
-
-
-@pytest.mark.parametrize("site", CERTIFICATES)
-def test_a_certificate_that_is_not_yet_valid(made, tmp_path, monkeypatch, site):
-    kit = opened(made, tmp_path, site)
-
-    class Clock(datetime.datetime):
-        @classmethod
-        def now(cls, tz=None):
-            return datetime.datetime(2020, 1, 1, tzinfo=tz)
-
-    monkeypatch.setattr(kit_module.datetime, "datetime", Clock)
-    with pytest.raises(ParameterError, match=r"in the future\. Set the clock of this machine"):
-        kit.check()
-
-
-def test_the_startup_folder_of_another_site_is_refused_by_name(tmp_path):
-    """It would connect under the other's name, and answer with this site's table."""
-    file = tmp_path / "federation.toml"
-    file.write_text(FEDERATION.format(port=8002) + '[[party]]\nname = "north"\n', encoding="utf-8")
-    provision(file, tmp_path / "out")
-    mine, theirs = tmp_path / "out" / "bank", tmp_path / "out" / "north"
-    shutil.rmtree(mine / "startup")
-    shutil.copytree(theirs / "startup", mine / "startup")
-    with pytest.raises(ParameterError, match=r"certificate of 'north', and this is the kit of 'bank'.* two sites"):
-        check_site(Kit.open(mine))
-    fresh = Kit.open(theirs)
-    fresh.check()
-    for name in ("client.crt", "client.key"):
-        shutil.copyfile(tmp_path / "out" / "insurer" / "lead" / "startup" / name, theirs / "startup" / name)
-    with pytest.raises(ParameterError, match=r"the certificate of 'lead@coordinator\.invalid', and this is the kit of"):
-        fresh.check()
-
-
-@pytest.mark.parametrize("spaced", [False, True])
 @pytest.mark.parametrize(
     ("command", "options", "wanted"),
     [
@@ -349,11 +409,9 @@ def test_the_startup_folder_of_another_site_is_refused_by_name(tmp_path):
         ("predict", ["RUN", "--out", "none.csv"], "coordinator"),
     ],
 )
-def test_a_kit_of_the_other_kind_is_answered_with_the_line_that_starts_it(
-    made, tmp_path, command, options, wanted, spaced
-):
+def test_a_kit_of_the_other_kind_is_answered_with_the_line_that_starts_it(kits, tmp_path, command, options, wanted):
     kind, name = ("coordinator", "insurer") if wanted == "party" else ("party", "bank")
-    folder = shutil.copytree(made / name, tmp_path / ("of a site" if spaced else "site"))
+    folder = shutil.copytree(kits / name, tmp_path / "of a site")
     said = CliRunner().invoke(app, ["vertical", command, str(folder), *options])
     assert said.exit_code == 2
     line = " ".join(said.output.split())

@@ -1,16 +1,13 @@
-"""What an owner writes in site.toml, and the party that follows from it."""
+"""The party that follows from an owner's table, schema and settings: what it answers, and which parts it keeps."""
 
 import re
 import stat
 
 import numpy as np
-import pandas as pd
 import pytest
 
-from sottovoce.exceptions import DataError, LedgerError, ParameterError, SchemaError, TableError
-from sottovoce.vertical.flare.provisioning import kit_text
+from sottovoce.exceptions import LedgerError, ParameterError, SchemaError, TableError
 from sottovoce.vertical.flare.site import MOST_MODELS, Site
-from sottovoce.vertical.flare.site_file import Caps
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.messages import LbfgsStart
@@ -38,40 +35,32 @@ def test_a_party_has_the_table_the_schema_and_the_bounds_of_its_site(tmp_path):
     assert (party.data_bound, party.nonnegative) == (1.0, False)
     assert list(map(str, party.ids[:2])) == ["p000", "p001"]
     assert not party.is_seeded
+    assert read(tmp_path, DATA + "[trial]\nrandom_state = 7\n").open_party().is_seeded
+    coordinator = read(tmp_path / "insurer", name="insurer").open_party()
+    assert set(coordinator.y) == {"no", "yes"}
+    assert "exact" in coordinator.answers
 
 
 def test_paths_are_relative_to_the_file_not_to_where_the_site_is_started(tmp_path, monkeypatch):
-    kit = make_site(tmp_path / "kit", site=DATA)
+    make_site(tmp_path / "kit", site=DATA)
     monkeypatch.chdir(tmp_path)
-    assert Site.read(kit).open_party().n_rows == 40
     assert Site.read(tmp_path / "kit").open_party().n_rows == 40
 
 
-def test_parquet_is_read_as_csv_is(tmp_path):
-    from_csv = read(tmp_path / "csv").open_party()
-    people().to_parquet(tmp_path / "people.parquet")
-    text = DATA.replace("people.csv", str(tmp_path / "people.parquet"))
-    from_parquet = read(tmp_path / "parquet", text).open_party()
-    assert np.array_equal(from_csv._table, from_parquet._table)
-    assert from_csv.ids.tolist() == from_parquet.ids.tolist()
-
-
-def test_the_coordinator_has_the_labels_and_asks_itself_what_it_likes(tmp_path):
-    site = read(tmp_path, name="insurer")
-    party = site.open_party()
-    assert set(party.y) == {"no", "yes"}
-    assert "exact" in party.answers
-
-
-def test_a_party_with_a_target_is_refused(tmp_path):
-    schema = SCHEMA.replace("[columns.age]", 'target = "visits"\n[columns.age]', 1)
-    with pytest.raises(SchemaError, match="the labels are with the coordinator, 'insurer'"):
-        read(tmp_path, schema=schema).open_party()
-
-
-def test_the_column_of_identifiers_is_no_feature(tmp_path):
-    with pytest.raises(SchemaError, match="'visits' identifies people"):
-        read(tmp_path, DATA.replace('"person"', '"visits"')).open_party()
+@pytest.mark.parametrize(
+    ("facts", "error", "said"),
+    [
+        ({"schema": SCHEMA.replace("[columns.age]", 'target = "visits"\n[columns.age]', 1)}, SchemaError,
+         "the labels are with the coordinator, 'insurer'"),
+        ({"text": DATA.replace('"person"', '"visits"')}, SchemaError, "'visits' identifies people"),
+        ({"table": people().assign(age="old")}, TableError, "'old' is not a number"),
+        ({"table": people()[["person", "age"]]}, TableError, "there is no column 'visits'"),
+        ({"text": DATA + BUDGET}, LedgerError, "ledger"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_used_is_refused_before_anything_is_connected(tmp_path, facts, error, said):
+    with pytest.raises(error, match=said):
+        read(tmp_path, **facts).open_party()
 
 
 # ------------------------------------------------------------------ what is answered
@@ -102,23 +91,7 @@ def test_a_budget_is_for_the_training_and_scores_are_of_other_people(tmp_path):
     assert party.budget.limit == "epsilon=2.0 at delta=1e-06"
     assert party.answers == {"local-models"}
     assert site.open_party("score").answers == {"score"}
-    assert site.budget.ledger == f"sqlite:///{tmp_path.resolve()}/ledger.db"
     assert ledger.history("people") == []
-
-
-def test_nothing_without_noise_is_allowed_beside_a_budget(tmp_path):
-    make_ledger(tmp_path)
-    with pytest.raises(ParameterError, match=r"site\.toml: \[allow\] answers has 'exact', which has no noise"):
-        read(tmp_path, DATA + BUDGET + '[allow]\nanswers = ["exact"]\n')
-
-
-def test_a_missing_ledger_is_an_error_at_the_start(tmp_path):
-    with pytest.raises(LedgerError, match="ledger"):
-        read(tmp_path, DATA + BUDGET).open_party()
-
-
-def test_a_trial_can_be_repeated(tmp_path):
-    assert read(tmp_path, DATA + "[trial]\nrandom_state = 7\n").open_party().is_seeded
 
 
 # ------------------------------------------------------------------ people who are scored
@@ -179,22 +152,14 @@ def test_a_run_leaves_so_many_models_and_no_more(tmp_path):
     assert len(site.parts()) == MOST_MODELS
 
 
-def test_labels_of_people_who_are_scored_are_read_when_asked_for(tmp_path):
+def test_people_to_be_scored_need_a_table_and_good_parts_and_no_labels_unless_asked_for(tmp_path):
+    with pytest.raises(ParameterError, match=r'\[scoring\] with table = "FILE"'):
+        read(tmp_path).open_party("score")
     people(8).to_csv(tmp_path / "new.csv", index=False)
     site = read(tmp_path, DATA + SCORING, name="insurer")
     assert site.open_party("score").y is None
     with pytest.raises(TableError, match="there is no column 'sick'"):
         site.open_party("score", labels=True)
-
-
-def test_without_people_to_score_the_remedy_is_named(tmp_path):
-    with pytest.raises(ParameterError, match=r'\[scoring\] with table = "FILE"'):
-        read(tmp_path).open_party("score")
-
-
-def test_a_damaged_part_of_a_model_is_named(tmp_path):
-    people(8).to_csv(tmp_path / "new.csv", index=False)
-    site = read(tmp_path, DATA + SCORING)
     site.models_folder.mkdir()
     (site.models_folder / "x.json").write_text("{}")
     with pytest.raises(ParameterError, match=r"x\.json: this is not a part of a model"):
@@ -214,72 +179,3 @@ def test_the_owner_is_told_by_count_which_rows_no_alignment_takes(tmp_path):
     assert "p00" not in said
     without = read(tmp_path, DATA.replace('id = "person"\n', ""), table=table)
     assert "10 rows, 3 columns of" in without.table_in_words() and "no identifiers: row i" in without.table_in_words()
-
-
-def test_caps(tmp_path):
-    text = "[caps]\nepsilon = 0.5\nrounds = 10\nbytes = 1_000\npeople = 5\n"
-    make_ledger(tmp_path)
-    site = read(tmp_path, DATA + BUDGET + text)
-    assert site.caps == Caps(0.5, 10, 1000, 5)
-    assert site.open_party().least_people == 5
-
-
-# ------------------------------------------------------------------ errors
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("[data", "not valid TOML"),
-        ("", r"the section \[data\] is missing"),
-        ("data = 3", r"data must be a section, \[data\]; got 3"),
-        (DATA + "[budgett]\n", r"unknown section \[budgett\]\. Did you mean 'budget'\?"),
-        (DATA + 'idd = "x"', r"\[data\] has the unknown key 'idd'\. Did you mean 'id'\?"),
-        (DATA + '[caps]\nround = 3', r"\[caps\] has the unknown key 'round'\. Did you mean 'rounds'\?"),
-        (DATA + "[caps]\nrounds = 0", r"\[caps\] rounds must be a whole number >= 1; got 0"),
-        (DATA + "[caps]\nbytes = 1.5", r"\[caps\] bytes must be a whole number >= 1; got 1\.5"),
-        (DATA + "[caps]\nepsilon = -1", r"\[caps\] epsilon must be"),
-        (DATA + "[caps]\nepsilon = 1", r"\[caps\] epsilon is a share of the budget, and there is none"),
-        (DATA.replace('id = "person"\n', "") + "[caps]\npeople = 3", r"\[caps\] people limits alignments"),
-        (DATA + '[allow]\nanswers = ["local-modles"]', r"'local-modles', which is none of .* Did you mean 'local-mod"),
-        (DATA + '[allow]\nanswers = "score"', r"\[allow\] answers must be a list of names"),
-        (DATA + "[trial]\nrandom_state = true", r"\[trial\] random_state must be a whole number >= 0; got True"),
-        (DATA.replace("people.csv", "poeple.csv"), r"\[data\] table: cannot read .*poeple\.csv: No such file"),
-        (DATA.replace("people.csv", "."), r"\[data\] table: .* is not a regular file"),
-        (DATA.replace('"people.csv"', "3"), r"\[data\] table must be a text between quotes; got 3"),
-        ('[data]\nschema = "people.toml"', r"\[data\] table must be a text between quotes; it is missing"),
-        (DATA + "[budget]\ndataset = 'x'", r"\[budget\] ledger must be a text"),
-    ],
-)  # fmt: skip
-def test_errors_name_file_entry_and_remedy(tmp_path, text, message):
-    with pytest.raises(ParameterError, match=message) as error:
-        read(tmp_path, text)
-    assert str(error.value).startswith(f"{tmp_path}/site.toml: ")
-
-
-@pytest.mark.parametrize("name", ["north", "insurer"])
-def test_every_line_of_the_template_is_understood(tmp_path, name):
-    template = kit_text("site_coordinator.toml") if name == "insurer" else kit_text("site_party.toml")
-    people(8).to_csv(tmp_path / "new_people.csv", index=False)
-    template = template.replace('"NAME"', '"bank"').replace("HOST", "here.example")
-    site = read(tmp_path, re.sub(r"(?m)^# (?=[\[a-z])", "", template).replace("# id", "id"), name=name)
-    assert site.budget.dataset == "people"
-    assert (site.caps.people, site.id_column, site.scoring_table.name) == (100, "person", "new_people.csv")
-    assert (site.computing.partners, site.computing.ports) == (("bank",), (9100, 9110))
-
-
-def test_a_missing_file_is_named(tmp_path):
-    kit = make_site(tmp_path)
-    kit.site_file.unlink()
-    with pytest.raises(ParameterError, match=r"site\.toml: cannot read it: No such file"):
-        Site.read(kit)
-
-
-def test_a_table_that_breaks_the_schema_is_refused_before_anything_is_connected(tmp_path):
-    table = people()
-    table["age"] = table["age"].astype(object)
-    table.loc[3, "age"] = "old"
-    with pytest.raises((TableError, DataError), match="'old' is not a number"):
-        read(tmp_path, table=table).open_party()
-    with pytest.raises(TableError, match="there is no column 'visits'"):
-        read(tmp_path, table=pd.DataFrame({"person": ["a"], "age": [3]})).open_party()
