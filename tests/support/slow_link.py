@@ -1,10 +1,8 @@
 """A slow link: a TCP forwarder that adds latency and keeps to a rate, as between organisations.
 
-Within a test: ``with SlowLink("127.0.0.1:21210", latency=0.01, rate=12.5e6) as link: connect_to(link.address)``.
-From a shell, ports of this machine: ``python -m support.slow_link --latency 0.01 --rate 12.5e6 LISTEN:TARGET ...``.
+``with SlowLink("127.0.0.1:21210", latency=0.01, rate=12.5e6) as link: connect_to(link.address)``.
 """
 
-import argparse
 import asyncio
 import threading
 
@@ -121,22 +119,3 @@ class SlowLink:
             await sending
         finally:
             sending.cancel()
-
-
-async def _main(options):
-    links = []
-    for pair in options.links:
-        listen, target = pair.split(":")
-        link = SlowLink(f"127.0.0.1:{target}", latency=options.latency, rate=options.rate, listen=f"127.0.0.1:{listen}")
-        await link.open()
-        links.append(link)
-    print(*(link.address for link in links), flush=True)
-    await asyncio.Event().wait()
-
-
-if __name__ == "__main__":
-    parser = argparse.ArgumentParser()
-    parser.add_argument("links", nargs="+", metavar="LISTEN:TARGET")
-    parser.add_argument("--latency", type=float, default=0.01)
-    parser.add_argument("--rate", type=float, default=12.5e6)
-    asyncio.run(_main(parser.parse_args()))

@@ -31,8 +31,8 @@ class _Child:
         try:
             while True:
                 command, arrays = receive(self._theirs)
-                self.commands.append(command)
-                answer(self._theirs, command, arrays)
+                self.commands.append((command, arrays))
+                answer(self._theirs, command)
         except (OSError, EOFError, ValueError):
             self._theirs.close()
 
@@ -50,78 +50,64 @@ class _Child:
 @pytest.fixture
 def begun(monkeypatch):
     """Return a function that makes an engine whose child answers as given, after a good start."""
-    engines = []
+    with contextlib.ExitStack() as stack:
 
-    def make(answer, timeout=5.0):
-        def served(end, command, arrays):
-            send(end, {}) if "kind" in command else answer(end, command, arrays)
+        def make(answer, timeout=5.0):
+            def served(end, command):
+                send(end, {}) if "kind" in command else answer(end, command)
 
-        monkeypatch.setattr(process, "_Child", lambda: _Child(served))
-        engine = EngineProcess("spu", 1, ["h:1", "h:2", "h:3"], timeout=timeout)
-        engine.start()
-        engines.append(engine)
-        return engine
+            monkeypatch.setattr(process, "_Child", lambda: _Child(served))
+            engine = EngineProcess("spu", 1, ["h:1", "h:2", "h:3"], timeout=timeout)
+            engine.start()
+            stack.callback(engine.close)
+            return engine
 
-    yield make
-    for engine in engines:
-        engine.close()
+        yield make
 
 
-def _well(end, command, arrays):
+def _well(end, command):
     send(end, {}, [np.arange(3)] if command["do"] == "reveal" else ())
 
 
-def test_commands_reach_the_child(begun):
+@pytest.mark.parametrize("shape", [(0,), (1,), (3, 0), (2, 3, 4)])
+def test_commands_reach_the_child_with_numbers_of_any_shape(begun, shape):
     engine = begun(_well)
     assert (engine.rank, engine.n_parties) == (1, 3)
-    engine.put("a", 1, (2,), np.array([1, 2]))
-    engine.put("b", 0, (2,), None)
+    numbers = np.arange(np.prod(shape)).reshape(shape)
+    engine.put("a", 1, shape, numbers)
+    engine.put("b", 0, shape, None)
     engine.run(Add(), ["a", "b"], ["c"])
     assert engine.reveal("c").tolist() == [0, 1, 2]
     engine.drop("a", "b")
-    task, put, other, run, reveal, drop = engine._child.commands
+    (task, _), (put, given), (_, nothing), (run, _), (reveal, _), (drop, _) = engine._child.commands
     assert task["addresses"] == ["h:1", "h:2", "h:3"]
-    assert (put["name"], put["shapes"]) == ("a", [[2]])
-    assert other["shapes"] == []
+    assert (put["name"], len(given), nothing) == ("a", 1, [])
+    np.testing.assert_array_equal(given[0], numbers)
     assert (run["inputs"], run["outputs"]) == (["a", "b"], ["c"])
     assert (reveal["name"], drop["names"]) == ("c", ["a", "b"])
 
 
-def test_an_error_of_the_child_ends_it(begun):
-    engine = begun(lambda end, command, arrays: send(end, {"error": "a partner is late"}))
-    with pytest.raises(EngineError, match="a partner is late"):
-        engine.drop("a")
+@pytest.mark.parametrize(
+    ("answer", "timeout", "why"),
+    [
+        (lambda end, command: send(end, {"error": "a partner is late"}), 5.0, "a partner is late"),
+        (lambda end, command: None, 0.3, r"longer than 0\.3 s"),
+        # a large table that the other end does not read: the time counts for sending, too
+        (lambda end, command: time.sleep(1.0), 0.4, r"longer than 0\.4 s"),
+        (lambda end, command: end.close(), 5.0, "the engine's process ended"),
+        (lambda end, command: end.send_bytes(b"no"), 5.0, "the engine's process ended"),
+        (lambda end, command: os.write(end.fileno(), struct.pack("!i", process._HEADER + 1)), 5.0, "process ended"),
+    ],
+    ids=["error", "silence", "takes no numbers", "gone", "no header", "too long a header"],
+)
+def test_a_child_that_does_not_do_as_it_is_told_is_ended_in_time(begun, answer, timeout, why):
+    engine = begun(answer, timeout)
+    before = time.monotonic()
+    with pytest.raises(EngineError, match=why):
+        engine.put("a", 1, (1 << 20,), np.zeros(1 << 20, np.int64))
+    assert time.monotonic() - before < 3
     assert engine._child.ended
     with pytest.raises(EngineError, match="is over"):
-        engine.drop("a")
-
-
-def test_a_child_that_does_not_answer_in_time_is_ended(begun):
-    engine = begun(lambda end, command, arrays: None, timeout=0.3)
-    before = time.monotonic()
-    with pytest.raises(EngineError, match=r"longer than 0\.3 s"):
-        engine.drop("a")
-    assert time.monotonic() - before < 2
-    assert engine._child.ended
-
-
-def test_a_child_that_takes_no_more_numbers_is_ended(begun):
-    """A large table that the other end does not read: the time counts for sending, too."""
-    engine = begun(lambda end, command, arrays: time.sleep(1.5), timeout=0.4)
-    send(engine._child.line, {"do": "nothing"})
-    with pytest.raises(EngineError, match=r"longer than 0\.4 s"):
-        engine.put("a", 1, (1 << 20,), np.zeros(1 << 20, np.int64))
-
-
-def test_a_child_that_is_gone_is_told(begun):
-    engine = begun(lambda end, command, arrays: end.close())
-    with pytest.raises(EngineError, match="the engine's process ended"):
-        engine.drop("a")
-
-
-def test_an_answer_that_is_none_is_the_end(begun):
-    engine = begun(lambda end, command, arrays: end.send_bytes(b"no"))
-    with pytest.raises(EngineError, match="the engine's process ended"):
         engine.drop("a")
 
 
@@ -141,7 +127,7 @@ def test_an_interruption_ends_the_child(begun, monkeypatch):
 
 
 def test_a_close_frees_a_thread_that_waits(begun):
-    engine = begun(lambda end, command, arrays: None, timeout=30)
+    engine = begun(lambda end, command: None, timeout=30)
     threading.Timer(0.2, engine.close).start()
     with pytest.raises(EngineError, match="is over"):
         engine.drop("a")
@@ -157,24 +143,6 @@ def test_it_is_started_once_and_first(begun):
     fresh.close()
     with pytest.raises(EngineError, match="has been started before"):
         fresh.start()
-
-
-@pytest.mark.parametrize("shape", [(0,), (1,), (3, 0), (2, 3, 4)])
-def test_frames_carry_any_shape(shape):
-    mine, theirs = Pipe()
-    with mine, theirs:
-        send(mine, {"do": "x"}, [np.ones(shape, np.int64), np.arange(3)])
-        header, (first, second) = receive(theirs)
-        assert header["do"] == "x"
-        assert first.shape == shape
-        assert second.tolist() == [0, 1, 2]
-
-
-def test_a_header_that_is_too_long_is_refused():
-    mine, theirs = Pipe()
-    os.write(mine.fileno(), struct.pack("!i", process._HEADER + 1))  # as a connection writes a length
-    with mine, theirs, pytest.raises(OSError, match="bad message length"):
-        receive(theirs)
 
 
 @pytest.mark.parametrize(

@@ -1,10 +1,10 @@
 """Shamir's shares among threads: what is opened is, bit for bit, what is in clear; failures end in words."""
 
+import contextlib
 import shutil
 import socket
 import threading
 import time
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -14,26 +14,26 @@ from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask
 from sottovoce.vertical.engines.shamir import MODULUS
 from sottovoce.vertical.engines.shamir_engine import ShamirEngine
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from support.joint import free_addresses, opened, pass_inputs
-from support.lockstep import run_jointly
 from support.session_certificates import session_certificates
-from support.slow_link import SlowLink
+from support.waiting import until
 
 
-def together(n, work, *, tls=None, timeout=20.0, ranks=None):
-    """Let parties work in threads; return what each returned or raised."""
-    addresses, found = free_addresses(n), {}
+def together(n, work, *, tls=None, timeout=20.0, ranks=None, addresses=None, before=None):
+    """Let parties work in threads; return what each returned or raised. ``before`` gets a rank and all engines."""
+    addresses, found = addresses or free_addresses(n), {}
+    engines = [ShamirEngine(rank, addresses, None, tls and tls[rank], timeout) for rank in range(n)]
 
     def party(rank):
-        engine = ShamirEngine(rank, addresses, None, tls and tls[rank], timeout)
+        if before is not None:
+            before(rank, engines)
         try:
-            engine.start()
-            found[rank] = work(engine)
+            engines[rank].start()
+            found[rank] = work(engines[rank])
         except EngineError as error:
             found[rank] = error
         finally:
-            engine.close()
+            engines[rank].close()
 
     threads = [threading.Thread(target=party, args=(rank,)) for rank in (range(n) if ranks is None else ranks)]
     for thread in threads:
@@ -42,6 +42,13 @@ def together(n, work, *, tls=None, timeout=20.0, ranks=None):
         thread.join(60)
         assert not thread.is_alive()
     return [found.get(rank) for rank in range(n)]
+
+
+def greet(engine):
+    return engine.exchange(bytes([engine.rank]))
+
+
+GREETED = [[b"\x00", b"\x01", b"\x02"]] * 3
 
 
 def _same(program, inputs, n=3, tls=None):
@@ -62,19 +69,15 @@ def _inputs(program, n=300):
 
 
 @pytest.mark.parametrize(
-    "program",
-    [Add(), CrossProduct(), *map(AddSlopes, ((-500, 7, 3, 2), (5, -7, 0, -1), (5, 7, 1, 0), (-5, 7, 0, 0)))],
-    ids=str,
-)
-def test_what_is_opened_is_what_programs_are_in_clear(program):
-    _same(program, _inputs(program))
-
-
-@pytest.mark.parametrize("n", [4, 5])
-def test_more_parties_compute_the_same(n):
-    """Four split products again among three of them; five withstand two."""
-    program = AddSlopes((-500, 7, 3, 2))
-    _same(program, _inputs(program, n=50), n)
+    ("program", "n"),
+    [
+        (Add(), 3), (CrossProduct(), 3), (AddSlopes((5, -7, 0, -1)), 3), (AddSlopes((-5, 7, 0, 0)), 3),
+        # four split products again among three of them; five withstand two
+        (AddSlopes((-500, 7, 3, 2)), 4), (AddSlopes((5, 7, 1, 0)), 5),
+    ],
+)  # fmt: skip
+def test_what_is_opened_is_what_programs_are_in_clear(program, n):
+    _same(program, _inputs(program, n=300 if n == 3 else 50), n)
 
 
 def test_sums_of_many_pieces_are_split_again_once(monkeypatch):
@@ -118,163 +121,93 @@ def test_a_variable_that_is_replaced_before_anybody_needs_it_leaves_nothing_behi
     assert together(3, work) == [([2], False)] * 3
 
 
-def test_public_bytes_come_in_the_order_of_ranks():
-    found = together(3, lambda engine: engine.exchange(bytes([engine.rank]) * engine.rank))
-    assert found == [[b"", b"\x01", b"\x02\x02"]] * 3
-
-
-@pytest.mark.parametrize("loss", ["logistic", "squared"])
-def test_a_joint_training_opens_what_it_opens_in_one_process(loss):
-    """Two data parties and a helper, all steps of a plan, the same noise: bit for bit."""
-    rng = np.random.default_rng(3)
-    tables = {name: rng.normal(size=(200, 3)) for name in ("insurer", "bank")}
-    y = np.sign(tables["bank"][:, 0] + rng.normal(size=200))
-    blocks = tuple(Block(name=name, n_features=3, data_norm=2.0) for name in tables)
-    plan = JointPlan(
-        n_samples=200, blocks=blocks, helpers=("notary",), label_holder="bank", loss=loss, alpha=1e-3, epsilon=4.0,
-        delta=1e-5, engine="shamir", label_bounds=(-1.0, 1.0) if loss == "squared" else None,
-    )  # fmt: skip
-    _, expected = run_jointly(plan, tables, y)
-    addresses = free_addresses(3)
-    engines = [ShamirEngine(rank, addresses, timeout=20.0) for rank in range(3)]
-    try:
-        _, found = run_jointly(plan, tables, y, engines=engines)
-    finally:
-        for engine in engines:
-            engine.close()
-    assert len(found) == len(expected) == (4 if loss == "logistic" else 1)
-    for ours, theirs in zip(found, expected, strict=True):
-        np.testing.assert_array_equal(ours, theirs)
-
-
 # ------------------------------------------------------------------ failures
 
 
-def test_a_partner_that_leaves_ends_the_session():
-    def work(engine):
-        if engine.rank == 1:
-            return "left"
-        return engine.exchange(b"here")
-
-    found = together(3, work)
-    assert found[1] == "left"
-    for rank in (0, 2):
-        assert isinstance(found[rank], EngineError)
-        assert "has left the joint computation" in str(found[rank])
+def leaves(engine):
+    return "left" if engine.rank == 1 else engine.exchange(b"here")
 
 
-def test_a_partner_that_stalls_is_waited_for_no_longer_than_allowed():
-    def work(engine):
-        if engine.rank == 1:
-            time.sleep(1.2)
-            return "late"
-        return engine.exchange(b"here")
-
-    begin = time.monotonic()
-    found = together(3, work, timeout=0.5)
-    assert time.monotonic() - begin < 10
-    assert "party 1 did not answer within 0.45 s" in str(found[0])
+def stalls(engine):
+    if engine.rank == 1:
+        time.sleep(1.2)
+    return engine.exchange(b"here")
 
 
-def test_a_partner_that_never_comes_is_named():
-    found = together(3, lambda engine: engine.exchange(b""), timeout=0.5, ranks=(0, 2))
-    for rank in (0, 2):
-        assert "party 1 did not connect within 0.45 s" in str(found[rank])
-
-
-@pytest.mark.parametrize(
-    ("message", "match"),
-    [
-        (b"x", "party 1 sent something of another size"),
-        (b"\xff" * 8, "party 1 sent something that is no share"),
-        (int(MODULUS).to_bytes(8, "little"), "party 1 sent something that is no share"),
-    ],
-)
-def test_what_is_no_share_is_refused(message, match):
+def sends(message):
     def work(engine):
         if engine.rank == 1:
             return engine._links.swap(*engine._links.steps(), {0: message, 2: message}, ())
         engine.put("x", 1, (1,), None)
         return engine.run(Add(), ["x"], ["x"])
 
-    found = together(3, work)
-    assert match in str(found[0])
-    assert match in str(found[2])
+    return work
 
 
-def test_a_share_that_was_changed_is_seen_at_the_opening():
-    def work(engine):
-        engine.put("x", 0, (2,), np.array([1, 2]) if engine.rank == 0 else None)
-        engine.run(Mask(), ["x"], ["opened"])
-        if engine.rank == 2:
-            engine._variables["opened"].share[0] ^= np.uint64(1)
-        return engine.reveal("opened")
+def changes_a_share(engine):
+    engine.put("x", 0, (2,), np.array([1, 2]) if engine.rank == 0 else None)
+    engine.run(Mask(), ["x"], ["opened"])
+    if engine.rank == 1:
+        engine._variables["opened"].share[0] ^= np.uint64(1)
+    return engine.reveal("opened")
 
-    for each in together(3, work):
-        assert "what the parties opened does not fit together" in str(each)
+
+@pytest.mark.parametrize(
+    ("work", "words"),
+    [
+        (leaves, "party 1 has left the joint computation"),
+        (stalls, "party 1 did not answer within 0.45 s"),
+        (None, "party 1 did not connect within 0.45 s"),
+        (sends(b"x"), "party 1 sent something of another size"),
+        (sends(b"\xff" * 8), "party 1 sent something that is no share"),
+        (sends(int(MODULUS).to_bytes(8, "little")), "party 1 sent something that is no share"),
+        (changes_a_share, "what the parties opened does not fit together"),
+    ],
+    ids=["leaves", "stalls", "never comes", "short", "no share", "modulus", "changed"],
+)
+def test_a_partner_that_fails_or_lies_ends_the_session_in_words(work, words):
+    begin = time.monotonic()
+    timeout, ranks = 0.5 if work in (stalls, None) else 20.0, None if work else (0, 2)
+    first, _, last = together(3, work or greet, timeout=timeout, ranks=ranks)
+    assert time.monotonic() - begin < 10
+    assert isinstance(first, EngineError) and isinstance(last, EngineError)
+    assert words in f"{first} {last}"  # whoever hears of it first leaves the other
+
+
+def test_partners_are_called_until_they_are_there():
+    """A forwarded port takes calls before the partner listens, and cuts them off."""
+    addresses = free_addresses(3)
+
+    def before(rank, engines):
+        if rank:
+            host, port = addresses[rank].split(":")
+            with socket.create_server((host, int(port))) as early:
+                early.accept()[0].close()
+
+    assert together(3, greet, addresses=addresses, before=before) == GREETED
 
 
 def test_strangers_at_the_door_do_not_disturb():
     """Garbage, and one that claims a rank that does not call, are cut off; the true partners still come."""
-    addresses, found = free_addresses(3), {}
-    engines = [ShamirEngine(rank, addresses, None, None, 20.0) for rank in range(3)]
-
-    def party(rank):
-        engine = engines[rank]
-        try:
-            engine.start()
-            found[rank] = engine.exchange(bytes([rank]))
-        finally:
-            engine.close()
-
-    threads = [threading.Thread(target=party, args=(rank,)) for rank in range(3)]
-    threads[2].start()
+    addresses = free_addresses(3)
     host, port = addresses[2].split(":")
-    for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"\x02\x00", b"\x00"):
-        for _ in range(200):
-            try:
-                stranger = socket.create_connection((host, int(port)), timeout=5)
-                break
-            except OSError:
-                time.sleep(0.02)
-        with stranger:
-            stranger.sendall(greeting)  # of the last only half a rank: it stays at the door
-            if len(greeting) > 1:
-                assert stranger.recv(1) == b""
-    threads[0].start()
-    while 0 not in engines[2]._links._links and threads[0].is_alive():
-        time.sleep(0.02)
-    with socket.create_connection((host, int(port)), timeout=5) as stranger:
-        stranger.sendall(b"\x00\x00")  # a place that is taken by now
-        assert stranger.recv(1) == b""
-    threads[1].start()
-    for thread in threads:
-        thread.join(30)
-    assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
 
+    def reached():
+        with contextlib.suppress(OSError):
+            return socket.create_connection((host, int(port)), timeout=5)
 
-def test_partners_behind_forwarded_ports_are_called_until_they_are_there():
-    """A forwarder takes calls before the partner listens, and cuts them off."""
-    listens, found = free_addresses(3), {}
-    with ExitStack() as stack:
-        links = [stack.enter_context(SlowLink(listen, latency=0.001)) for listen in listens]
-        addresses = [link.address for link in links]
+    def before(rank, engines):
+        if rank != 1:
+            return
+        for greeting in (b"GET / HTTP/1.1\r\n\r\n", b"\x02\x00", b"\x00", b"\x00\x00"):
+            if greeting == b"\x00\x00":  # a place that is taken by now
+                until(lambda: 0 in engines[2]._links._links)
+            with until(reached) as stranger:
+                stranger.sendall(greeting)
+                if len(greeting) > 1:  # with half a rank it stays at the door
+                    assert stranger.recv(1) == b""
 
-        def party(rank):
-            engine = ShamirEngine(rank, addresses, listens[rank], None, 20.0)
-            try:
-                engine.start()
-                found[rank] = engine.exchange(bytes([rank]))
-            finally:
-                engine.close()
-
-        threads = [threading.Thread(target=party, args=(rank,)) for rank in range(3)]
-        for thread in threads:
-            thread.start()
-            time.sleep(0.2)
-        for thread in threads:
-            thread.join(30)
-    assert found == {rank: [b"\x00", b"\x01", b"\x02"] for rank in range(3)}
+    assert together(3, greet, addresses=addresses, before=before) == GREETED
 
 
 @pytest.fixture
@@ -283,32 +216,19 @@ def tls(tmp_path):
     pytest.importorskip("cryptography")
     three, others = (session_certificates(tmp_path / name, 3) for name in ("these", "others"))
     shutil.copy(three[0] / "partners.pem", others[0])
-    return [*three, others[0]]
+    return [*three, others[0], None]
 
 
 def test_partners_with_certificates_compute_over_tls(tls):
     _same(CrossProduct(), _inputs(CrossProduct(), n=5000), tls=tls)
 
 
-@pytest.mark.parametrize("rank", [0, 1, 2])
-def test_a_stranger_gets_nowhere(tls, rank):
-    """Another certificate in the place of any party: nobody gets a session with it."""
-    posed = [tls[3] if each == rank else tls[each] for each in range(3)]
+@pytest.mark.parametrize("posed", [(3, 1, 2), (0, 3, 2), (0, 1, 3), (1, 0, 2), (0, 2, 1), (0, 4, 2)])
+def test_nobody_gets_a_session_with_another_certificate_than_that_of_its_place(tls, posed):
+    """A stranger, partners that change their places, and one without TLS; who calls learns it at once."""
     begin = time.monotonic()
-    found = together(3, lambda engine: engine.exchange(b""), tls=posed, timeout=1.0)
+    found = together(3, greet, tls=[tls[each] for each in posed], timeout=1.0)
     assert time.monotonic() - begin < 20
     assert all(isinstance(each, EngineError) for each in found)
-
-
-@pytest.mark.parametrize("order", [(1, 0, 2), (0, 2, 1)])
-def test_a_partner_cannot_take_anothers_rank(tls, order):
-    """All are trusted, each in its own place alone; the one that calls learns it at once."""
-    found = together(3, lambda engine: engine.exchange(b""), tls=[tls[each] for each in order], timeout=1.0)
-    assert all(isinstance(each, EngineError) for each in found)
-    if order == (0, 2, 1):
+    if posed == (0, 2, 1):
         assert "has not the certificate of its card" in str(found[0])
-
-
-def test_without_tls_nobody_joins_those_with(tls):
-    found = together(3, lambda engine: engine.exchange(b""), tls=[tls[0], None, tls[2]], timeout=1.0)
-    assert all(isinstance(each, EngineError) for each in found)
