@@ -68,7 +68,7 @@ def test_the_coordinator_is_answered_as_the_party_answers(site):
     assert (second.kind, second.step) == ("Close", 2)
 
 
-@pytest.mark.parametrize("caller", ["bank", "", None, "Server", 3, "x" * 100_000])
+@pytest.mark.parametrize("caller", ["bank", None, "x" * 100_000])
 def test_another_caller_is_refused_and_written_down(site, caller):
     raw = Frame(new_session(), 1, Describe().encode()).encode()
     assert "answers the coordinator alone" in site.reason_unsigned(raw, caller)
@@ -77,7 +77,7 @@ def test_another_caller_is_refused_and_written_down(site, caller):
     assert len(entry.caller) <= 100
 
 
-@pytest.mark.parametrize("raw", ["text", None, 3, ["a"], {"raw": b""}, bytearray(b"x"), memoryview(b"x")])
+@pytest.mark.parametrize("raw", ["text", None, {"raw": b""}, bytearray(b"x")])
 def test_what_is_not_bytes_is_refused(site, raw):
     assert site.reason_unsigned(raw).startswith("it answers the coordinator alone: a request is bytes; this is ")
 
@@ -86,12 +86,11 @@ def test_what_is_not_bytes_is_refused(site, raw):
     ("raw", "reason"),
     [
         (b"", "not a request of this version"),
-        (b"SVF1" + bytes(60), "not a request of this version"),
         (b"SVF2" + bytes(10), "a request has at least 28 bytes"),
-        (Frame(bytes(16), 1, b"SVM1" + bytes(10)).encode(), "not a message of this version"),
         (Frame(bytes(16), 1, b"").encode(), "a message has at least 14 bytes"),
         (Frame(bytes(16), 1, Done().encode()).encode(), "no message has kind 4 here"),
         (Frame(bytes(16), 2**64 - 1, Describe().encode()).encode(), "was never begun here"),
+        (Frame(bytes(16), 1, ShowColumn(0).encode()).encode(), "'columns'"),  # its owner did not list it
     ],
 )
 def test_bytes_that_are_no_request_are_refused_and_written_down(site, raw, reason):
@@ -101,32 +100,14 @@ def test_bytes_that_are_no_request_are_refused_and_written_down(site, raw, reaso
     assert reason in entry.reason
 
 
-def test_a_step_that_is_replayed_has_the_same_answer_and_counts(site):
-    line = Line(site)
-    raw = line.frame(Describe())
-    assert site.handle(raw) == site.handle(raw)
-    second = line.frame(Close())
-    site.handle(second)
-    assert "ended" in site.reason(raw)
-    assert len(site.entries) == 4
-
-
-def test_a_request_that_its_owner_did_not_list_is_refused_and_written_down(site):
-    reply = Line(site).ask(ShowColumn(0))
-    assert isinstance(reply, Refused)
-    (entry,) = site.entries
-    assert (entry.kind, entry.outcome) == ("ShowColumn", "refused")
-    assert "'columns'" in entry.reason
-
-
-def test_a_thousand_requests_beyond_the_cap(tmp_path):
+def test_a_hundred_requests_beyond_the_cap(tmp_path):
     site = Open(tmp_path, "[caps]\nrounds = 3\n")
     line = Line(site)
-    replies = [line.ask(Describe()) for _ in range(1003)]
+    replies = [line.ask(Describe()) for _ in range(103)]
     assert all(isinstance(reply, Description) for reply in replies[:3])
     assert all(isinstance(reply, Refused) and "3 requests in all" in reply.reason for reply in replies[3:])
     assert len(site.entries) == 4
-    assert site.entries[-1].times == 1000
+    assert site.entries[-1].times == 100
     again = Gate()
     site.gate.close()
     again.open(site.kit, run="job2", wait=0.0)  # a new job does not begin again
@@ -139,7 +120,7 @@ def test_a_request_that_is_larger_than_the_cap_never_reaches_the_party(tmp_path,
     assert "1,000 bytes in all" in site.reason(bytes(1_000_000))
 
 
-@pytest.mark.parametrize("broken", [ValueError("row 17 has 3.5"), MemoryError(), RecursionError("3.5")])
+@pytest.mark.parametrize("broken", [ValueError("row 17 has 3.5"), MemoryError()])
 def test_what_fails_there_is_one_sentence_and_its_values_are_nowhere(site, monkeypatch, caplog, broken):
     def fail(self, raw):
         raise broken
@@ -159,16 +140,13 @@ def test_nothing_raises_even_where_the_register_is_gone(site):
 # ------------------------------------------------------------------ a job as a whole
 
 
-@pytest.mark.parametrize("purpose", ["sell", None, 3, ["train"], {"path": "os.system"}])
+@pytest.mark.parametrize("purpose", ["sell", None, ["train"]])
 def test_another_purpose_is_refused(tmp_path, purpose):
     site = Open(tmp_path, purpose=purpose)
     assert not site.gate.is_open
     assert "a job is to train or to score" in site.reason(b"")
     assert site.entries[0].outcome == "turned away"
-
-
-def test_without_people_to_score_a_run_of_scores_is_refused_in_words(tmp_path):
-    assert "named no people to be scored" in Open(tmp_path, purpose="score").reason(b"")
+    assert "named no people to be scored" in Open(tmp_path / "score", purpose="score").reason(b"")
 
 
 def test_one_run_at_a_time(tmp_path):
@@ -192,11 +170,8 @@ def test_a_table_that_cannot_be_read_is_quoted_nowhere(tmp_path, caplog):
     assert "TableError" in caplog.text
     assert f"sottovoce vertical party {tmp_path} --check" in caplog.text  # which quotes the cell to its owner
     assert "secret" not in caplog.text + str(site.entries)
-
-
-def test_what_is_wrong_with_site_toml_is_in_the_log(tmp_path, caplog):
-    site = Open(tmp_path, "[cap]\n")
-    assert site.reason(b"").startswith("its site could not be opened")
+    site.gate.close()
+    assert Open(tmp_path, "[cap]\n").reason(b"").startswith("its site could not be opened")
     assert "unknown section [cap]" in caplog.text
 
 
