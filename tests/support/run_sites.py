@@ -5,8 +5,10 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.envelope import _parts
 from sottovoce.vertical.flare.hardening.gate import Gate
+from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.parties import _asked
 from sottovoce.vertical.flare.programs import execute
 from sottovoce.vertical.flare.progress import read_progress
@@ -17,24 +19,15 @@ N = 60
 NAMES = ("insurer", "north", "bank")
 
 
-class _Kit:
-    """The folder of a site, as far as a run looks at it."""
-
-    def __init__(self, folder: Path, name: str) -> None:
-        self.name, self.folder = name, folder / name
-        self.kind = "coordinator" if name == NAMES[0] else "party"
-        self.federation = _Federation()
-        self.identity = self.folder / "identity"
-        self.state, self.runs, self.site_file = self.folder / "state", self.folder / "runs", self.folder / "site.toml"
+def kit_of(folder: Path, name: str, parties: tuple[str, ...] = NAMES[1:]) -> Kit:
+    """Return a kit of which there is nothing but the folder."""
+    facts = Federation(name="trial", coordinator=NAMES[0], host="localhost", port=1, parties=parties)
+    kind = "coordinator" if name == NAMES[0] else "party"
+    return Kit(folder=folder / name, kind=kind, name=name, federation=facts)
 
 
-class _Federation:
-    coordinator, parties, names, helpers = NAMES[0], NAMES[1:], NAMES, ()
-    with_tables = parties
-
-
-def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "") -> _Kit:
-    kit = _Kit(folder, NAMES[m])
+def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "") -> Kit:
+    kit = kit_of(folder, NAMES[m])
     kit.state.mkdir(parents=True)
     authority().identity(kit.identity, kit.name)
     columns = [f"x{2 * m}", f"x{2 * m + 1}"]
@@ -66,14 +59,6 @@ class Sites:
         self.y = np.where(self.X.sum(axis=1) + 0.5 * rng.normal(size=N) > 0, "yes", "no")
         self.kits = [_make_site(folder, m, self.X, self.y, ids=ids, more=more) for m in range(3)]
         self.home = self.kits[0]
-
-    @classmethod
-    def again(cls, folder: Path) -> "Sites":
-        """Return the sites of a folder that is a copy of another one's."""
-        sites = cls.__new__(cls)
-        sites.kits = [_Kit(folder, name) for name in NAMES]
-        sites.home = sites.kits[0]
-        return sites
 
     def run(self, spec: RunSpec, *, cut: int | None = None) -> dict[str, Any]:
         """Do a run in sites that are opened for it; ``cut`` breaks the line for good after so many answers."""

@@ -43,40 +43,34 @@ def _same(engines, program, inputs):
 
 MOVES = MoveDuals(clip=1 << 17, offset=1 << 17, factors=(39, 15), bounds=(39 << 11, 15 << 12))
 BY_LABEL = MoveDuals(clip=1 << 17, offset=1 << 17, factors=(200,), bounds=(1 << 17,), shift=1 << 17)
-
-
-@pytest.mark.parametrize("program", [MOVES, BY_LABEL])
-def test_moves(three, program):
-    duals, labels, sums, margins, tables = pass_inputs()
-    _same(three, program, [duals, labels, *sums, *margins, *tables])
-
-
-def test_slopes(three):
-    _, labels, sums, margins, tables = pass_inputs(margin=1 << 10)
-    _same(three, AddSlopes(coefficients=(-(1 << 20), 300, -7, 3)), [labels, *sums, *margins, *tables])
-
-
+SLOPES = AddSlopes(coefficients=(-(1 << 20), 300, -7, 3))
 SCORES = AddScores(offset=1 << 17, factors=(319, 123), bounds=(319 * 212, 123 * 516))
 RESIDUALS = AddScores(offset=0, factors=(1,), bounds=(1 << 14,), shift=1)
 
 
-@pytest.mark.parametrize("program", [SCORES, RESIDUALS])
-def test_scores(three, program):
-    _, labels, sums, margins, tables = pass_inputs(margin=1 << 11)
-    _same(three, program, [labels, *sums, *margins, *tables])
+@pytest.mark.parametrize(
+    ("program", "margin"), [(MOVES, 20), (BY_LABEL, 20), (SLOPES, 10), (SCORES, 11), (RESIDUALS, 11)], ids=str
+)
+def test_programs_over_rows(three, program, margin):
+    duals, labels, sums, margins, tables = pass_inputs(margin=1 << margin)
+    _same(three, program, [*([duals] if program.n_kept else []), labels, *sums, *margins, *tables])
 
 
-def test_slopes_of_scores_stay_bounded_whatever_the_margins_are(three):
+def test_numbers_of_rows_stay_bounded_whatever_margins_and_duals_are(three):
+    """What the guarantee rests on, for a party that breaks every bound."""
     z = np.array([LARGEST, -LARGEST - 1, LARGEST - 3, -LARGEST + 5, 1 << 62, -(1 << 62), 1 << 40, 0])
     n = len(z)
-    zeros, one = np.zeros(n, np.int64), np.zeros(1, np.int64)
+    zeros, one, eye = np.zeros(n, np.int64), np.zeros(1, np.int64), np.eye(n, dtype=np.int64)
     for program, labels in ((SCORES, zeros + 1), (SCORES, zeros - 1), (RESIDUALS, z[::-1].copy())):
-        sums, _ = _opened(three, program, [labels, zeros, one, z, np.eye(n, dtype=np.int64)])
+        sums, _ = _opened(three, program, [labels, zeros, one, z, eye])
         assert np.all(np.abs(sums) <= program.largest)
+    for program, duals, margins in ((MOVES, zeros, z), (BY_LABEL, zeros, z), (MOVES, z, zeros), (MOVES, -z, zeros)):
+        after, sums, _ = _opened(three, program, [duals, zeros + 1, zeros, one, margins, eye])
+        assert np.all(np.abs(sums) <= program.clip)
+        assert np.array_equal(after, duals + sums)
 
 
-@pytest.mark.parametrize("width", [1, 2, 7, 33])
-@pytest.mark.parametrize("constant", [0, 1 << 14])
+@pytest.mark.parametrize(("width", "constant"), [(1, 1 << 14), (2, 0), (7, 1 << 14), (33, 0)])
 def test_the_place_of_the_largest(three, width, constant):
     """Numbers up to what a plan allows, and ties: the first one."""
     numbers = np.random.default_rng(width)
@@ -89,10 +83,10 @@ def test_the_place_of_the_largest(three, width, constant):
 
 @pytest.mark.parametrize(("left", "right"), [(1, 1), (7, 8), (15, 7), (3, 22)])
 def test_products_of_any_width(three, left, right):
-    """Also wider than what is computed at once, on either side."""
+    """Also wider than what is computed at once, on either side; and rows that lie otherwise in memory."""
     numbers = np.random.default_rng(left)
-    shapes = ((left, right), (N, left), (N, right))
-    _same(three, CrossProduct(), [numbers.integers(-(1 << 14), 1 << 14, shape) for shape in shapes])
+    inputs = [numbers.integers(-(1 << 14), 1 << 14, shape) for shape in ((left, right), (N, left), (N, 2 * right))]
+    _same(three, CrossProduct(), [*inputs[:2], np.asfortranarray(inputs[2])[:, ::2]])
 
 
 def test_numbers_up_to_the_bounds(three):
@@ -100,23 +94,6 @@ def test_numbers_up_to_the_bounds(three):
     edges = np.array([[LARGEST, -LARGEST - 1, LARGEST, 0, 1 << 62, -(1 << 62), -1]])
     _same(three, Add(), [edges, edges[:, ::-1].copy(), np.full(edges.shape, -1)])
     _same(three, CrossProduct(), [np.zeros((7, 7), np.int64), edges, edges[:, ::-1].copy()])
-
-
-def test_a_move_stays_bounded_whatever_the_margins_are(three):
-    """What the guarantee rests on: margins of a party that breaks every bound move a row by at most the clip."""
-    z = np.array([LARGEST, -LARGEST - 1, LARGEST - 3, -LARGEST + 5, 1 << 62, -(1 << 62), 1 << 40, 0])
-    n = len(z)
-    labels, zeros, one = np.ones(n, np.int64), np.zeros(n, np.int64), np.zeros(1, np.int64)
-    for program in (MOVES, BY_LABEL):
-        inputs = [zeros, labels, np.zeros(n, np.int64), one, z, np.eye(n, dtype=np.int64)]
-        duals, sums, _ = _opened(three, program, inputs)
-        assert np.all(np.abs(duals) <= program.clip)
-        assert np.array_equal(duals, sums)
-    # and duals that a party has set beyond all bounds
-    for duals in (z, z[::-1].copy()):
-        after, sums, _ = _opened(three, MOVES, [duals, labels, np.zeros(n, np.int64), one, zeros, np.eye(n, dtype=int)])
-        assert np.all(np.abs(sums) <= MOVES.clip)
-        assert np.array_equal(after, duals + sums)
 
 
 def test_variables_are_replaced(three):
@@ -135,21 +112,6 @@ def test_variables_are_replaced(three):
     assert both(three, work) == [[31, 62]] * 3
 
 
-def test_columns_of_a_larger_table(three):
-    """Rows that lie otherwise in memory than SPU takes them."""
-    table = np.asfortranarray(np.random.default_rng(1).integers(-100, 100, (20, 9)))[:, ::2]
-
-    def work(engine):
-        engine.put("a", 0, table.shape, table if engine.rank == 0 else None)
-        engine.run(Mask(), ["a"], ["c"])
-        found = engine.reveal("c")
-        engine.drop("a", "c")
-        return found
-
-    for found in both(three, work):
-        assert np.array_equal(found, table)
-
-
 @pytest.mark.slow
 def test_two_parties_bit_for_bit():
     """CHEETAH; the self-test at the start runs every kind of program, and this the larger numbers."""
@@ -162,21 +124,6 @@ def test_two_parties_bit_for_bit():
     finally:
         for engine in engines:
             engine.close()
-
-
-def test_only_what_is_masked_is_opened_and_an_error_ends_the_session():
-    engines = processes_of("spu", 3)
-
-    def work(engine):
-        engine.start()
-        engine.put("a", 0, (2,), np.array([1, 2]) if engine.rank == 0 else None)
-        engine.run(Add(), ["a", "a"], ["b"])
-        with pytest.raises(EngineError, match="only what the program Mask"):
-            engine.reveal("b")
-        with pytest.raises(EngineError, match="is over"):
-            engine.run(Mask(), ["a"], ["b"])
-
-    both(engines, work)
 
 
 def test_a_port_that_is_taken_is_told():

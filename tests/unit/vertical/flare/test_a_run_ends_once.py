@@ -27,7 +27,7 @@ from sottovoce.vertical.flare.programs import execute
 from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, new_run_name
 from support.interrupted import Killed
-from support.run_sites import Sites
+from support.run_sites import Sites, kit_of
 
 STEPS = ("next", "go", "crash", "end", "kill", "resume")
 PARAMETERS = {"epsilon": 2.0, "delta": 1e-3, "mechanism": "local-models"}
@@ -133,10 +133,8 @@ class Machine:
 
     def __init__(self, folder, site):
         shutil.copytree(site, folder)
-        self.sites = Sites.again(folder)
-        for kit in self.sites.kits:
-            kit.federation.parties = kit.federation.with_tables = (PARTY,)
-            kit.federation.names = ("insurer", PARTY)
+        kits = [kit_of(folder, name, (PARTY,)) for name in ("insurer", PARTY)]
+        self.sites = SimpleNamespace(kits=kits, home=kits[0])
         self.engine = Engine(self.sites)
         self.office = Office(self.sites.home, self.engine)
         self.command = ExitStack()
@@ -184,7 +182,7 @@ class Machine:
 
     def charges(self):
         return {kit.name: len(Ledger(f"sqlite:///{kit.folder / 'ledger.db'}").history("people"))
-                for kit in self.sites.kits[:2]}  # fmt: skip
+                for kit in self.sites.kits}  # fmt: skip
 
     def finish(self):
         """Let the engine do what it has; resume the run until it has ended; then nothing is done any more."""
