@@ -26,21 +26,6 @@ def enter(register, *, caps=NONE, n_bytes=100, answer=50, step=1, reason="", **f
     return shortage
 
 
-def test_one_line_a_request(tmp_path):
-    register = Register(tmp_path / "register.db")
-    enter(register)
-    enter(register, step=2, reason="no budget")
-    first, second = entries(register.path)
-    assert (first.run, first.coordinator, first.purpose, first.session, first.step) == (
-        "job1", "insurer", "train", "ab", 1
-    )  # fmt: skip
-    assert (first.kind, first.bytes_in, first.bytes_out, first.outcome, first.reason) == (
-        "Describe", 100, 50, "answered", ""
-    )  # fmt: skip
-    assert (second.outcome, second.reason) == ("refused", "no budget")
-    assert stat.S_IMODE((tmp_path / "register.db").stat().st_mode) == 0o600
-
-
 def test_caps_refuse_in_words_and_what_they_refuse_uses_nothing(tmp_path):
     register = Register(tmp_path / "register.db")
     caps = Caps(rounds=2, bytes=350)
@@ -65,6 +50,7 @@ def test_restarts_forget_nothing(tmp_path):
     register.enter(Caps(), facts.pop("coordinator"), 7, **facts)  # killed before the answer
     register.close()
     again = Register(tmp_path / "register.db")
+    assert stat.S_IMODE(again.path.stat().st_mode) == 0o600
     assert again.used("insurer") == (2, 157)
     assert entries(again.path)[-1].outcome == "begun"
     assert enter(again, caps=Caps(rounds=2)) != ""
