@@ -199,16 +199,19 @@ def test_a_card_is_written_in_one_way(take, odd):
     _refused(first, [first.card, text, third.card], "what came as the card of 'bank' is not a card")
 
 
-def test_versions_must_be_the_same(take, monkeypatch):
+@pytest.mark.parametrize(
+    ("name", "other", "said"),
+    [
+        ("available_engines", lambda: {"spu": "spu 2"}, "another version of the engine, 'spu 2' for 'spu 1'.*both"),
+        ("__version__", "0.0.1", "another version of sottovoce, '0.0.1'"),
+    ],
+)
+def test_versions_must_be_the_same(take, monkeypatch, name, other, said):
     mine, third = take("insurer"), take("clinic")
-    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 2"})
-    other = take("bank")
-    _refused(mine, [mine.card, other.card, third.card], "another version of the engine, 'spu 2' for 'spu 1'.*both")
-    monkeypatch.undo()
-    monkeypatch.setattr(seat, "available_engines", lambda: {"spu": "spu 1"})
-    monkeypatch.setattr(seat, "__version__", "0.0.1")
-    other = take("bank")
-    _refused(mine, [mine.card, other.card, third.card], "another version of sottovoce, '0.0.1'")
+    with monkeypatch.context() as patch:
+        patch.setattr(seat, name, other)
+        bank = take("bank")
+    _refused(mine, [mine.card, bank.card, third.card], said)
 
 
 def _self_made(folder, authority, folders):
@@ -287,18 +290,12 @@ def test_an_identity_that_cannot_be_used_is_told_without_its_place(take, authori
     assert "kept" not in str(caught.value)
 
 
-def test_a_card_says_all_that_was_signed(take):
+def test_a_card_says_all_that_was_signed_and_the_loopback_is_known(take):
     card = SessionCard.from_text("'bank'", take("bank").card)
     assert replace(card, signature="").signed_bytes == card.signed_bytes
     assert len(card.text) < 6000  # several fit one message
-
-
-@pytest.mark.parametrize(
-    ("host", "local"),
-    [("localhost", True), ("127.0.0.1", True), ("127.9.9.9", True), ("0.0.0.0", False), ("localhost.example", False)],
-)
-def test_the_loopback_is_known(host, local):
-    assert on_this_machine(host) is local
+    assert all(map(on_this_machine, ("localhost", "127.0.0.1", "127.9.9.9")))
+    assert not any(map(on_this_machine, ("0.0.0.0", "localhost.example")))
 
 
 def test_installed_engines_have_versions(monkeypatch):

@@ -18,6 +18,7 @@ from support.party import Line, decode
 from support.register import entries
 from support.site import Coordinator, make_ledger, make_site, people
 
+FRAME = Frame(bytes(16), 1, Describe().encode()).encode()
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
 
 
@@ -68,18 +69,24 @@ def test_the_coordinator_is_answered_as_the_party_answers(site):
     assert (second.kind, second.step) == ("Close", 2)
 
 
-@pytest.mark.parametrize("caller", ["bank", None, "x" * 100_000])
-def test_another_caller_is_refused_and_written_down(site, caller):
-    raw = Frame(new_session(), 1, Describe().encode()).encode()
-    assert "answers the coordinator alone" in site.reason_unsigned(raw, caller)
+@pytest.mark.parametrize(
+    ("raw", "caller"),
+    [
+        (FRAME, "bank"),
+        (FRAME, None),
+        (FRAME, "x" * 100_000),
+        ("text", "server"),
+        (None, ""),
+        (bytearray(b"x"), "server"),
+    ],
+)
+def test_what_is_in_no_envelope_is_refused_and_written_down_whoever_calls(site, raw, caller):
+    said = site.reason_unsigned(raw, caller)
+    assert said.startswith("it answers the coordinator alone: ")
+    assert ("a request is bytes; this is " in said) == (not isinstance(raw, bytes))
     (entry,) = site.entries
-    assert (entry.outcome, entry.bytes_in) == ("turned away", len(raw))
+    assert (entry.outcome, entry.bytes_in) == ("turned away", len(raw) if isinstance(raw, (bytes, bytearray)) else 0)
     assert len(entry.caller) <= 100
-
-
-@pytest.mark.parametrize("raw", ["text", None, {"raw": b""}, bytearray(b"x")])
-def test_what_is_not_bytes_is_refused(site, raw):
-    assert site.reason_unsigned(raw).startswith("it answers the coordinator alone: a request is bytes; this is ")
 
 
 @pytest.mark.parametrize(
