@@ -12,28 +12,12 @@ _PIECE = 1 << 16
 class SlowLink:
     """Forwards connections to ``target``, each direction with its own queue.
 
-    Parameters
-    ----------
-    target : str
-        "host:port"
-    latency : float
-        Seconds that every byte is held back in each direction: half of a round trip.
-    rate : float
-        Bytes a second in each direction of all connections together; 12.5e6 is 100 Mbit/s.
-    listen : str
-        "host:port"; port 0 takes any.
-
-    Attributes
-    ----------
-    address : str
-        Where it listens, once entered.
-    carried : int
-        Bytes so far, both directions.
+    Every byte is held back for ``latency`` seconds in each direction, half of a round trip; all connections together
+    carry ``rate`` bytes a second in each direction. Once entered, it listens at ``address``.
     """
 
-    def __init__(self, target, *, latency=0.01, rate=12.5e6, listen="127.0.0.1:0"):
-        self.target, self.latency, self.rate, self.listen = target, latency, rate, listen
-        self.address, self.carried = None, 0
+    def __init__(self, target, *, latency=0.01, rate=12.5e6):
+        self.target, self.latency, self.rate, self.address = target, latency, rate, None
         self._free = [0.0, 0.0]  # when each direction of the wire is free again
         self._tasks = set()
 
@@ -55,8 +39,7 @@ class SlowLink:
 
     async def open(self):
         """Listen."""
-        host, port = self.listen.rsplit(":", 1)
-        self._server = await asyncio.start_server(self._on, host, int(port))
+        self._server = await asyncio.start_server(self._on, "127.0.0.1", 0)
         found = self._server.sockets[0].getsockname()
         self.address = f"{found[0]}:{found[1]}"
 
@@ -111,7 +94,6 @@ class SlowLink:
         sending = asyncio.ensure_future(send())
         try:
             while piece := await reader.read(_PIECE):
-                self.carried += len(piece)
                 # the wire takes pieces one after another; each arrives a latency after its last byte left
                 self._free[direction] = max(self._free[direction], loop.time()) + len(piece) / self.rate
                 await queue.put((self._free[direction] + self.latency, piece))

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.ledger import Ledger
-from sottovoce.privacy.filters import PrivacyFilter, Release
+from sottovoce.privacy.filters import PrivacyFilter
 from sottovoce.tables import Encoder
 from sottovoce.vertical.engines.site import ComputeSite, available_engines
 from sottovoce.vertical.flare.register import Register
@@ -155,11 +155,6 @@ def budget_of(site: Site) -> dict[str, Any] | None:
     book = Ledger(site.budget.ledger)
     known = book.datasets()[site.budget.dataset]
     spent, delta = book.spent(known.name)
-    own = [
-        Release(charge.event, charge.delta)
-        for charge in book.history(known.name)
-        if charge.counts and charge.plan.get("coordinator") == site.kit.federation.coordinator
-    ]
     cap = site.caps.epsilon
     rule = known.filter if cap is None else PrivacyFilter(cap, delta, known.composition)  # as the account has it
     return {
@@ -169,6 +164,6 @@ def budget_of(site: Site) -> dict[str, Any] | None:
         "delta": delta,
         "spent": spent,
         "left": max(known.epsilon - spent, 0.0),
-        "spent_by_coordinator": rule.spent(own) if own else 0.0,
+        "spent_by_coordinator": book.would_spend(known.name, rule=rule, coordinator=site.kit.federation.coordinator),
         "cap": cap,
     }
