@@ -18,119 +18,87 @@ from sottovoce.losses import Logistic, Squared
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
+D = 20
 wild = st.floats(allow_nan=False, allow_infinity=False, width=32)
-tame = st.floats(-3, 3, width=32)
-PAIRS = pytest.mark.parametrize(("loss", "labels"), [(Squared(), (-1.0, 0.25, 1.0)), (Logistic(), (-1.0, 1.0))])
+entry = st.one_of(wild, st.floats(-3, 3, width=32), st.just(0.0))
+LOSSES = {"squared": (Squared(), (-1.0, 0.25, 1.0)), "logistic": (Logistic(), (-1.0, 1.0))}
+SETS = [("l1", 0.0), ("l1", 1.0), ("nonnegative", 0.0), ("nonnegative", 1.0), ("simplex", 0.0)]
 
 
-def plan(adjacency, loss=None, constraint="l1", constant=1.0):
+def plan(adjacency, loss, constraint, constant, d=D):
     return FrankWolfePlan(
         facts=TrainingFacts(
-            loss=loss or Squared(), n_samples=10, n_features=3, n_models=1, alpha=0.0, constant=constant, epsilon=1.0,
+            loss=loss, n_samples=10, n_features=d, n_models=1, alpha=0.0, constant=constant, epsilon=1.0,
             delta=1e-5, adjacency=adjacency, label_bound=1.0,
         ),
         radius=1.0, n_steps_given=5, constraint=constraint,
     )  # fmt: skip
 
 
-def signed_sums(raw, y, loss, moves, constant):
-    """Return the scores of all candidates after the public moves, by the form that fits the storage."""
-    rows = make_bounded_rows(raw, data_bound=1.5, constant=constant, names=None, team=TEAM)
-    kind = SparseScores if sp.issparse(raw) else DenseScores
-    scores = kind(rows, y, loss, 1.0, TICKS, TEAM)
-    for column, step in moves:
-        scores.move(column % rows.n_weights, step)
-    sums = scores.sums()
-    return np.concatenate([-sums, sums])
+def states(raw, y, loss, constant, kind=None, bound=1.5):
+    """Return the scores of rows by the form that fits the storage."""
+    rows = make_bounded_rows(raw, data_bound=bound, constant=constant, names=None, team=TEAM)
+    kind = kind or (SparseScores if sp.issparse(raw) else DenseScores)
+    return kind(rows, y, loss, 1.0, TICKS, TEAM)
 
 
-@PAIRS
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-@settings(max_examples=40, deadline=None)
-@given(
-    rows=st.lists(st.lists(st.one_of(wild, tame, st.just(0.0)), min_size=20, max_size=20), min_size=3, max_size=3),
-    places=st.tuples(*[st.integers(0, 2)] * 3),
-    moves=st.lists(st.tuples(st.integers(0, 20), st.floats(-1e3, 1e3)), max_size=4),
-    constant=st.sampled_from([0.0, 1.0]),
-)
-def test_one_row_moves_the_scores_by_at_most_the_range(dtype, sparse, loss, labels, rows, places, moves, constant):
-    y = np.array([labels[place % len(labels)] for place in places])
-    raw = np.array(rows, dtype)
-    others, other_labels = raw[[0, 2]], y[[0, 2]]  # row 1 replaced by row 2
-    first, replaced, without = (
-        signed_sums(sp.csr_array(X) if sparse else X, t, loss, moves, constant)
-        for X, t in ((raw[:2], y[:2]), (others, other_labels), (raw[:1], y[:1]))
-    )
-    for adjacency, other in ((Adjacency.ZERO_OUT, without), (Adjacency.REPLACE_ONE, replaced)):
-        change = first - other
-        assert change.max() - change.min() <= plan(adjacency, loss).selection().score_range
-
-
-@pytest.mark.parametrize(("constraint", "constant"), [("nonnegative", 0.0), ("nonnegative", 1.0), ("simplex", 0.0)])
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@settings(max_examples=20, deadline=None)
-@given(
-    rows=st.lists(st.lists(st.one_of(wild, tame), min_size=3, max_size=3), min_size=3, max_size=3),
-    labels=st.tuples(*[st.sampled_from([-1.0, 0.25, 1.0])] * 3),
-    moves=st.lists(st.tuples(st.integers(0, 20), st.floats(-1e3, 1e3)), max_size=4),
-)
-def test_one_row_moves_the_scores_of_other_sets_by_at_most_the_range(constraint, constant, sparse, rows, labels, moves):
-    """The corner 0 is among the candidates of one of them: its score never moves."""
-    raw, y = np.array(rows), np.array(labels)
+def moved_apart(made, tables, loss, moves=()):
+    """Return by how much candidates move apart between two tables, over what the mechanism was told."""
     found = []
-    for keep in ([0, 1], [0, 2], [0]):
-        table = sp.csr_array(raw[keep]) if sparse else raw[keep]
-        both = signed_sums(table, y[keep], Squared(), moves, constant)
-        sums = both[len(both) // 2 :]
-        made = plan(Adjacency.ZERO_OUT, constraint=constraint, constant=constant)
-        assert made.n_weights == len(sums)
-        found.append(made.set.scores(sums))
-    for adjacency, other in ((Adjacency.ZERO_OUT, found[2]), (Adjacency.REPLACE_ONE, found[1])):
-        change = found[0] - other
-        limit = plan(adjacency, constraint=constraint, constant=constant).selection().score_range
-        assert change.max() - change.min() <= limit
+    for raw, y in tables:
+        scores = states(raw, y, loss, made.facts.constant)
+        for column, step in moves:
+            scores.move(column % made.n_weights, step)
+        found.append(made.set.scores(scores.sums()))
+    return np.ptp(found[0] - found[1]) / made.selection().score_range
 
 
-@pytest.mark.parametrize("constraint", ["nonnegative", "simplex"])
-def test_the_range_is_reached_with_one_sign_of_each_column(constraint):
-    """So it is not half as large: a row whose entries have both signs moves two columns apart."""
+@pytest.mark.parametrize(
+    ("chosen", "sparse", "dtype", "loss"), by_pairs(SETS, [False, True], [np.float32, np.float64], list(LOSSES))
+)
+@settings(max_examples=30, deadline=None)
+@given(
+    rows=st.lists(st.lists(entry, min_size=D, max_size=D), min_size=3, max_size=3),
+    places=st.tuples(*[st.integers(0, 2)] * 3),
+    moves=st.lists(st.tuples(st.integers(0, D), st.floats(-1e3, 1e3)), max_size=4),
+)
+def test_one_row_moves_the_scores_by_at_most_the_range(chosen, sparse, dtype, loss, rows, places, moves):
+    """The corner 0 is among the candidates of one set: its score never moves."""
+    loss, labels = LOSSES[loss]
+    raw, y = np.array(rows, dtype), np.array([labels[place % len(labels)] for place in places])
+    stored = sp.csr_array if sparse else np.asarray
+    first, replaced, without = ((stored(raw[keep]), y[keep]) for keep in ([0, 1], [0, 2], [0]))
+    for adjacency, other in ((Adjacency.ZERO_OUT, without), (Adjacency.REPLACE_ONE, replaced)):
+        made = plan(adjacency, loss, *chosen)
+        assert moved_apart(made, (first, other), loss, moves) <= 1.0
+
+
+@pytest.mark.parametrize("constraint", ["l1", "nonnegative", "simplex"])
+def test_the_range_is_reached(constraint):
+    """With one sign of each column too: a row whose entries have both signs moves two columns apart."""
     raw = np.array([[1.5, -1.5, 0.0], [-1.5, 1.5, 0.0]])
     for adjacency, low in ((Adjacency.ZERO_OUT, np.zeros((1, 3))), (Adjacency.REPLACE_ONE, raw[[1]])):
-        made = plan(adjacency, constraint=constraint, constant=0.0)
-        one, two = (
-            made.set.scores(signed_sums(table, np.ones(1), Squared(), [], 0.0)[3:]) for table in (raw[[0]], low)
-        )
-        assert np.ptp(one - two) == pytest.approx(made.selection().score_range, rel=1e-5)
+        made = plan(adjacency, Squared(), constraint, 0.0, 3)
+        pair = [(table, np.ones(1)) for table in (raw[[0]], low)]
+        assert moved_apart(made, pair, Squared()) == pytest.approx(1.0, rel=1e-5)
 
 
-def test_the_range_is_reached():
-    raw = np.array([[1.5, -1.5], [-1.5, 1.5]])
-    one, two = (signed_sums(raw[[place]], np.ones(1), Squared(), [], 0.0) for place in (0, 1))
-    assert np.ptp(one) == pytest.approx(plan(Adjacency.ZERO_OUT).selection().score_range, rel=1e-5)
-    assert np.ptp(one - two) == pytest.approx(plan(Adjacency.REPLACE_ONE).selection().score_range, rel=1e-5)
-
-
-@PAIRS
-@pytest.mark.parametrize("constant", [0.0, 1.0])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_incremental_sums_are_those_of_a_whole_pass(loss, labels, constant, dtype):
-    rng = np.random.default_rng(0)
-    dense = (rng.normal(0, 1, (120, 70)) * (rng.random((120, 70)) < 0.15)).astype(dtype)
-    y = rng.choice(labels, 120)
-    states = []
-    for raw, kind in ((dense, DenseScores), (sp.csr_array(dense), DenseScores), (sp.csr_array(dense), SparseScores)):
-        rows = make_bounded_rows(raw, data_bound=1.5, constant=constant, names=None, team=TEAM)
-        states.append(kind(rows, y, loss, 1.0, TICKS, TEAM))
-    mechanism = ExponentialMechanism(0.5, 2.0 * TICKS)
-    noise = Streams(0).generator(Purpose.NOISE)
+@pytest.mark.parametrize(("loss", "constant", "dtype"), by_pairs(list(LOSSES), [0.0, 1.0], [np.float32, np.float64]))
+def test_incremental_sums_are_those_of_a_whole_pass(loss, constant, dtype):
+    rng, (loss, labels) = np.random.default_rng(0), LOSSES[loss]
+    raw = (rng.normal(0, 1, (120, 70)) * (rng.random((120, 70)) < 0.15)).astype(dtype)
+    y, csr = rng.choice(labels, 120), sp.csr_array(raw)
+    each = [states(*one) for one in ((raw, y, loss, constant), (csr, y, loss, constant, DenseScores),
+                                     (csr, y, loss, constant))]  # fmt: skip
+    mechanism, noise = ExponentialMechanism(0.5, 2.0 * TICKS), Streams(0).generator(Purpose.NOISE)
     for _ in range(60):
-        column, sign = states[-1].select(mechanism, noise)
-        for state in states:
+        column, sign = each[-1].select(mechanism, noise)
+        for state in each:
             state.move(column, 0.07 * sign)
-        whole, from_sparse, incremental = (state.sums() for state in states)
+        whole, from_sparse, incremental = (state.sums() for state in each)
         np.testing.assert_array_equal(incremental, from_sparse)
         # dense sums are cut to ticks in other places of the vector units, never by more than a tick a row
         assert np.abs(whole - from_sparse).max() <= 120
@@ -139,14 +107,12 @@ def test_incremental_sums_are_those_of_a_whole_pass(loss, labels, constant, dtyp
 def test_moves_between_two_draws_add_up():
     rng = np.random.default_rng(1)
     raw = sp.csr_array(rng.normal(0, 1, (50, 30)) * (rng.random((50, 30)) < 0.2))
-    rows = make_bounded_rows(raw, data_bound=1.0, constant=0.0, names=None, team=TEAM)
     y = rng.choice([-1.0, 1.0], 50)
-    sparse, dense = (kind(rows, y, Logistic(), 1.0, TICKS, TEAM) for kind in (SparseScores, DenseScores))
+    sparse, dense = (states(raw, y, Logistic(), 0.0, kind, 1.0) for kind in (SparseScores, DenseScores))
     mechanism, noise = ExponentialMechanism(20.0, 2.0 * TICKS), Streams(0).generator(Purpose.NOISE)
     for column in (3, 4, 3, 9):
         for state in (sparse, dense):
             state.move(column, 0.5)
     np.testing.assert_array_equal(sparse.sums(), dense.sums())
-    best = int(np.abs(dense.sums()).argmax())
     drawn = [sparse.select(mechanism, noise)[0] for _ in range(50)]
-    assert np.bincount(drawn).argmax() == best
+    assert np.bincount(drawn).argmax() == int(np.abs(dense.sums()).argmax())

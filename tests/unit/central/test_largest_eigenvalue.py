@@ -17,7 +17,6 @@ from sottovoce.central.sums.largest_eigenvalue import (
     eigenvalue_mechanism,
     sketch_estimate,
     sketch_pieces,
-    sketch_sensitivity,
     sum_of_squares,
 )
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
@@ -62,14 +61,6 @@ def test_eigenvalue(constant):
     std = 1 / mu / len(X)
     assert draws.mean() == pytest.approx(exact + 2 * std, abs=4 * std / np.sqrt(300))
     assert draws.std() == pytest.approx(std, rel=0.2)
-
-
-def test_eigenvalue_keeps_to_its_public_bounds():
-    holder = holder_of(table(50))
-    for seed in range(50):
-        found = release(holder, 50, 0.01, seed)
-        assert 1 / 6 <= found.result <= 1.0
-        assert found.event.noise_multiplier == pytest.approx(100.0)
 
 
 @pytest.mark.parametrize("n", [10**6, 10**9])
@@ -189,21 +180,3 @@ def test_a_very_wide_table_is_sketched_some_columns_at_a_time():
         deepest = math.ceil(width / 128)
         assert 1024 * 4.0 ** bits(width) * math.sqrt(deepest) < 2.0**53
     assert (bits(2049), bits(10**6)) == (20, 18)
-
-
-def test_sensitivity_of_the_sketch_is_reached_and_kept():
-    rng = np.random.default_rng(1)
-    d = 2560  # 20 entries in each of the 128 columns of Q
-    bound = sketch_sensitivity(d)
-    assert sketched_norm(holder_of(np.zeros((2, d)))) == 0.0
-    moves = []
-    for k in range(40):
-        X = rng.normal(size=(3, d)) * (rng.random(d) < (1.0 if k % 2 else 0.002))
-        both = sketched_norm(holder_of(X, data_norm=1e-9))
-        X[2] = 0.0
-        moves.append(abs(both - sketched_norm(holder_of(X, data_norm=1e-9))))
-    assert max(moves) <= bound
-    # the worst row lies along a column of Q, whose signs and places show in the sketch of single features
-    column, sign = public_matrix(d)
-    worst = np.where(column == 7, sign, 0.0)[None, :]
-    assert sketched_norm(holder_of(worst, data_norm=1e-9)) == pytest.approx(bound, rel=1e-5)

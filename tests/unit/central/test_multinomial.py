@@ -15,9 +15,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.solvers.multinomial import MultinomialPlan
 from sottovoce.central.split import Scales
 from sottovoce.estimators.persistence import model_from_json, model_to_json
-from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Multinomial
-from support.noise import switch_off_gaussians
 
 N, D, K = 150, 5, 4
 rng = np.random.default_rng(0)
@@ -56,18 +54,6 @@ def test_a_pass_is_the_one_of_the_page(form, dtype):
     np.testing.assert_allclose(total * tick, steps.T @ whole, atol=N * 2 * (tick + 1e-7))
 
 
-def test_a_person_pays_once_whatever_the_number_of_classes():
-    given = {"solver_options": {"n_passes": 30}}
-    parameters = [
-        logistic(**given, classes=list(range(n_classes)), solver=solver).fit(X, Y % n_classes).guarantee_.parameters
-        for n_classes, solver in ((3, "multinomial-scd"), (K, "multinomial-scd"), (K, "scd"))
-    ]
-    three, joint, each = (float(found["noise multiplier of a pass"]) for found in parameters)
-    mu = float(parameters[1]["mu (Gaussian DP) of the whole run"])
-    assert three == joint and 1.0 < joint / (math.sqrt(30) / mu) < 1.05  # 3 % of mu^2 for the length, 2 % a scale
-    assert each > 0.95 * math.sqrt(K) * joint
-
-
 def test_the_clip_that_scales_the_noise_is_that_of_the_vector():
     plan = sv.plan(logistic(), N, D)
     assert isinstance(plan, MultinomialPlan) and plan.loss == Multinomial(K)
@@ -90,22 +76,6 @@ def test_without_noise_it_is_the_multinomial_model_of_scikit_learn():
     np.testing.assert_allclose(model.predict_proba(X), theirs.predict_proba(wide), atol=1e-5)
     np.testing.assert_allclose(model.coef_, theirs.coef_[:, :-1], atol=1e-4)
     assert model.guarantee_.parameters["solver"] == "multinomial L-BFGS (no privacy)"
-
-
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-def test_with_the_noise_off_it_arrives_there(form, monkeypatch):
-    switch_off_gaussians(monkeypatch)
-    given = {"alpha": 1e-2}
-    private = logistic(**given, solver="multinomial-scd", epsilon=1e4, solver_options={"n_passes": 3000}).fit(
-        form(X), Y
-    )
-    exact = logistic(**given, epsilon=math.inf, delta=None).fit(form(X), Y)
-
-    def objective(model):
-        loss = Multinomial(K).value(Y, model.decision_function(X)).mean()
-        return loss + 0.5e-2 * (np.square(model.coef_).sum() + np.square(model.intercept_ / 0.2).sum())
-
-    assert objective(private) <= objective(exact) * (1.0 + 1e-5)
 
 
 @pytest.mark.parametrize("alpha", [1e-2, 1e-4])
@@ -135,36 +105,6 @@ def test_predictions_follow_the_receipt():
     for model in (joint, each):
         again, _ = model_from_json(model_to_json(model))
         np.testing.assert_array_equal(again.predict_proba(X), model.predict_proba(X))
-
-
-def test_where_it_is_taken():
-    def solver(**given):
-        return sv.plan(logistic(**given), N, D).solver
-
-    assert solver() == solver(solver="multinomial-scd") == "multinomial-scd"
-    assert solver(classes=[0, 1], solver="multinomial-scd") == "scd"
-    assert solver(solver="scd") == "scd"
-    svc = sv.DPLinearSVC(epsilon=1.0, delta=1e-6, data_norm=1.0, classes=[0, 1, 2], solver="multinomial-scd")
-    with pytest.raises(ParameterError, match=r"needs the logistic or multinomial loss; got the .*hinge loss"):
-        sv.plan(svc, N, D)
-    with pytest.raises(ParameterError, match="n_passes"):
-        solver(solver_options={"n_passes": 0})
-
-
-def test_the_receipt_says_how_classes_share_the_budget():
-    joint, each = logistic().fit(X, Y).guarantee_, logistic(solver="scd").fit(X, Y).guarantee_
-    assert any("clipped as one vector, so the budget is spent once" in line for line in joint.assumptions)
-    assert any("one-vs-rest: each of the 4 models" in line for line in each.assumptions)
-    assert joint.parameters["loss"] == "multinomial logistic (4 classes)"
-    assert "4 classes jointly" in joint.parameters["solver chosen by auto because"]
-
-
-def test_a_search_takes_it_too():
-    model = sv.DPLogisticRegression(data_norm=1.0, classes=list(range(K)))
-    found = sv.DPSearchCV(model, {"alpha": [1e-3, 1e-2]}, epsilon=4.0, delta=1e-5, n_iter=2, random_state=0).fit(X, Y)
-    assert found.best_estimator_.solver == "multinomial-scd"
-    assert any("clipped as one vector" in line for line in found.guarantee_.assumptions)
-    np.testing.assert_allclose(found.predict_proba(X).sum(axis=1), 1.0)
 
 
 def test_the_loss():

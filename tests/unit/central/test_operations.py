@@ -1,11 +1,9 @@
 """Rows as named operations: the same sums, and the same models, on any parts, blocks and places of row memory."""
 
 import pickle
-from contextlib import contextmanager
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -13,16 +11,16 @@ from sklearn.base import clone
 import sottovoce as sv
 from sottovoce.central.data.labels import ClassLabels, FindClasses, NumberLabels, ReadLabels, WeighRows
 from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
-from sottovoce.central.data.operation import Effect, Holder
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.data.rows import norms_within
-from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest, TakeTargets
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.passes import AcceleratedPass
-from sottovoce.exceptions import DataError, ParameterError, PrivacyWarning
+from sottovoce.exceptions import DataError
 from sottovoce.losses import Logistic
 from support.many_parts import cut
+from support.parts_pool import PartsPool
+from support.pooled_table import PooledTable
 
 N, D = 1500, 5
 rng = np.random.default_rng(3)
@@ -30,82 +28,8 @@ X = rng.normal(size=(N, D))
 NUMBERS = X @ np.arange(1.0, D + 1.0) + rng.logistic(size=N)
 TWO = np.where(NUMBERS > 0.0, "yes", "no")
 THREE = np.digitize(NUMBERS, [-4.0, 4.0])
+PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 3.0, "random_state": 1}
 ENDS = [0, 7, 700, 701]  # a part without rows, and one of a single row
-
-
-class Scattered(RemoteTable):
-    """Rows in parts in this process, which a fit asks as it asks those of a cluster."""
-
-    feature_names, has_labels = (), True
-
-    def __init__(self, raw, labels, ends=ENDS, memory=InMemory, threads=None):
-        self.raw, self.labels, self.ends, self.memory, self.threads = raw, labels, ends, memory, threads
-
-    @property
-    def shape(self):
-        return self.raw.shape
-
-    @property
-    def dtype(self):
-        return self.raw.dtype
-
-    def predicted(self, *_):
-        raise NotImplementedError
-
-    counted = predicted
-
-    @contextmanager
-    def opened(self):
-        holder = cut(self.raw, None, self.ends, self.threads, memory=self.memory)
-        for part in holder.parts:
-            part.labels = self.labels[part.first_row : part.first_row + part.n_samples]
-        self.holder = holder
-        yield holder
-        for part in holder.parts:
-            part.memory.close()
-
-
-def logistic(classes=("no", "yes"), **options):
-    given = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 3.0, "random_state": 1, **options}
-    return sv.DPLogisticRegression(classes=list(classes), **given)
-
-
-def ridge(**options):
-    given = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 3.0, "random_state": 1, **options}
-    return sv.DPRidge(label_bounds=(-20.0, 30.0), **given)
-
-
-FITS = {
-    "scd": (logistic(solver="scd"), TWO),
-    "newton": (logistic(solver="newton"), TWO),
-    "no bound, no intercept": (logistic(data_norm="auto", solver="scd", fit_intercept=False), TWO),
-    "class weights": (logistic(solver="scd", class_weight={"no": 1.0, "yes": 3.0}), TWO),
-    "the same weight": (logistic(solver="scd", max_sample_weight=2.0), TWO),
-    "places of classes": (logistic(solver="scd"), (TWO == "yes").astype(int)),
-    "one against the rest": (logistic(range(3), solver="scd"), THREE),
-    "multinomial": (logistic(range(3), solver="multinomial-scd", solver_options={"steps": False}), THREE),
-    "steps of classes": (logistic(range(3), solver="multinomial-scd"), THREE),
-    "svc": (
-        sv.DPLinearSVC(epsilon=1.0, delta=1e-6, data_norm=3.0, classes=["no", "yes"], solver="scd", random_state=1),
-        TWO,
-    ),
-    "ridge": (ridge(solver="scd"), NUMBERS),
-    "refinement": (ridge(solver="refinement", data_norm="auto"), NUMBERS),
-    "adassp": (ridge(solver="adassp"), NUMBERS),
-}
-
-
-def assert_same(one, other):
-    np.testing.assert_array_equal(one.coef_, other.coef_)
-    np.testing.assert_array_equal(one.intercept_, other.intercept_)
-    assert one.guarantee_.parameters == other.guarantee_.parameters
-    assert one.guarantee_.model == other.guarantee_.model
-
-
-@pytest.mark.parametrize("name", FITS)
-def test_a_model_is_the_same_on_one_part_and_on_five(name):
-    model, y = FITS[name]
-    assert_same(clone(model).fit(X, y), clone(model).fit(Scattered(X, y)))
 
 
 @settings(max_examples=25, deadline=None)
@@ -129,74 +53,50 @@ def test_sums_are_the_same_for_any_cut(ends, seed):
     assert np.any(found[0])
 
 
-def test_sparse_rows_too():
-    model, y = FITS["scd"]
-    assert_same(clone(model).fit(sp.csr_array(X), y), clone(model).fit(Scattered(sp.csr_array(X), y)))
+def logistic(classes=("no", "yes"), **options):
+    return sv.DPLogisticRegression(classes=list(classes), **{**PUBLIC, **options})
 
 
-def test_whoever_rebuilds_a_part_from_what_changed_it_goes_on_as_if_nothing_had_happened():
-    """Lasting operations and the steps since the last first one bring a fresh part where the lost one was."""
-    model, y = FITS["multinomial"]
-    table = Scattered(X, y)
-    clone(model).fit(table)
-    first = max(k for k, one in enumerate(table.holder.asked) if one.effect is Effect.FIRST)
-    needed = [
-        one
-        for k, one in enumerate(table.holder.asked)
-        if one.effect is Effect.LASTING or (k >= first and one.effect is not Effect.NONE)
-    ]
-    with Scattered(X, y).opened() as fresh:
-        for one in pickle.loads(pickle.dumps(needed)):
-            fresh.ask(one)
-        for lost, again in zip(table.holder.parts, fresh.parts, strict=True):
-            for name in ("scale", "divisor", "label", "target", "dual", "dual before"):
-                np.testing.assert_array_equal(lost.memory.whole(name), again.memory.whole(name))
+def ridge(**options):
+    return sv.DPRidge(label_bounds=(-20.0, 30.0), **{**PUBLIC, **options})
 
 
-def test_rows_with_nan_are_counted_in_all_parts_and_the_first_one_is_named():
-    bad = X.copy()
-    bad[[3, 900, 901], [1, 0, 2]] = np.nan, np.inf, np.nan
-    for table in (bad, Scattered(bad, TWO)):
-        with pytest.raises(DataError, match=r"contains NaN: row 3, column 1 \(3 row\(s\) hold NaN or infinity\)\."):
-            logistic().fit(table, None if isinstance(table, Scattered) else TWO)
+def wrong(values, changed):
+    """Return a copy in which entries at some places are others."""
+    values = np.array(values, object) if None in changed.values() else values.copy()
+    for place, value in changed.items():
+        values[place] = value
+    return values
 
 
-def test_labels_that_are_wrong_are_counted_in_all_parts_and_the_first_one_is_named():
-    labels = TWO.astype("U5")
-    labels[[699, 1400]] = "maybe"
-    wild = NUMBERS.copy()
-    wild[[800, 20]] = np.nan, np.inf
-    for model, y, said in (
-        (logistic(), labels, r"the label 'maybe' \(row 699, 2 row\(s\) in all\)"),
-        (ridge(), wild, r"Input y contains infinity: row 20 \(2 row\(s\) in all\)"),
-    ):
-        for table in (X, Scattered(X, y)):
-            with pytest.raises(DataError, match=said):
-                clone(model).fit(table, None if isinstance(table, Scattered) else y)
+@pytest.mark.parametrize(
+    ("model", "X", "y", "said"),
+    [
+        (logistic(), wrong(X, {(3, 1): np.nan, (900, 0): np.inf, (901, 2): np.nan}), TWO,
+         r"contains NaN: row 3, column 1 \(3 row\(s\) hold NaN or infinity\)\."),
+        (logistic(), X, wrong(TWO.astype("U5"), {699: "maybe", 1400: "maybe"}),
+         r"the label 'maybe' \(row 699, 2 row\(s\) in all\)"),
+        (ridge(), X, wrong(NUMBERS, {800: np.nan, 20: np.inf}), r"contains infinity: row 20 \(2 row\(s\) in all\)"),
+        *((ridge(), X, wrong(NUMBERS.astype(object), {N - 1: missing}), f"Input y contains NaN: row {N - 1} ")
+          for missing in (None, "nan", np.nan)),
+    ],
+)  # fmt: skip
+def test_what_is_wrong_is_counted_in_all_parts_and_the_first_one_is_named(model, X, y, said):
+    for place in ((X, y), (PooledTable(PartsPool(2), X, y, ENDS),)):
+        with pytest.raises(DataError, match=said):
+            clone(model).fit(*place)
 
 
-def test_classes_are_found_in_all_parts():
-    model = logistic().set_params(classes=None, data_norm=3.0)
-    with pytest.warns(PrivacyWarning, match="classes were read from y"):
-        one = clone(model).fit(X, THREE)
-    with pytest.warns(PrivacyWarning, match="classes were read from y"):
-        assert_same(one, clone(model).fit(Scattered(X, THREE)))
-    with Scattered(X, np.repeat([1, 2], [701, N - 701])).opened() as holder:
-        assert holder.ask(FindClasses()).tolist() == [1, 2]
-
-
-def test_what_tables_elsewhere_do_not_offer_is_refused_in_words():
-    table = Scattered(X, TWO)
-    with pytest.raises(ParameterError, match="y must be None"):
-        logistic().fit(table, TWO)
-    with pytest.raises(ParameterError, match=r"max_rows_per_group must be 1 .* is private"):
-        logistic(max_rows_per_group=2).fit(table, groups=np.arange(N))
-    for model in (logistic(solver="sgd"), logistic(epsilon=float("inf"))):
-        with pytest.raises(ParameterError, match="needs all rows in one process"):
-            model.fit(table)
-    ball = sv.DPSparseLogisticRegression(epsilon=1.0, delta=1e-6, data_bound=1.0, radius=1.0, classes=["no", "yes"])
-    with pytest.raises(ParameterError, match="needs all rows in one process"):
-        ball.fit(table)
+def test_classes_are_found_and_numbers_are_clipped_in_all_parts():
+    holder = cut(X, None, ENDS)
+    for part in holder.parts:
+        part.labels = np.repeat([1, 2], [701, N - 701])[part.first_row :][: part.n_samples]
+    assert holder.ask(FindClasses()).tolist() == [1, 2]
+    for part in holder.parts:
+        part.labels = NUMBERS[part.first_row :][: part.n_samples]
+    assert holder.ask(ReadLabels(NumberLabels("DPRidge", -1.0, 3.0, 1.0, 2.0))).number == 0
+    kept = np.concatenate([part.memory.whole(LABEL) for part in holder.parts])
+    np.testing.assert_array_equal(kept, (np.clip(NUMBERS, -1.0, 3.0) - 1.0) / 2.0)
 
 
 def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
@@ -220,23 +120,6 @@ def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
     assert holder.ask(CountWithin(0.9)).tolist() == [int((np.linalg.norm(X, axis=1) < 0.9 * 0.5).sum())]
 
 
-@pytest.mark.parametrize(("name", "width"), [("ridge", 48), ("scd", 41), ("one against the rest", 41)])
-def test_a_row_is_remembered_in_few_bytes(name, width):
-    model, y = FITS[name]
-    table = Scattered(X, y)
-    clone(model).fit(table)
-    columns = [part.memory._columns.values() for part in table.holder.parts]
-    assert sum(column.nbytes for part in columns for column in part) == width * N
-
-
-@pytest.mark.parametrize("missing", [None, "nan", float("nan")])
-def test_a_missing_number_is_nan_however_it_is_written(missing):
-    labels = np.array([*NUMBERS.tolist()[:-1], missing], object)
-    for table in (X, Scattered(X, labels)):
-        with pytest.raises(DataError, match=f"Input y contains NaN: row {N - 1} "):
-            ridge().fit(table, None if isinstance(table, Scattered) else labels)
-
-
 @pytest.mark.parametrize("memory", [InMemory, OnDisk])
 def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before(memory):
     holder = cut(X, THREE, ENDS, memory=memory)
@@ -253,12 +136,3 @@ def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before
             part.memory.put("several", slice(0, part.n_samples), np.ones((part.n_samples, 3)))
     for part in holder.parts:
         part.memory.close()
-
-
-def test_numbers_are_clipped_to_their_bounds_around_their_middle():
-    with Scattered(X, NUMBERS).opened() as holder:
-        assert isinstance(holder, Holder)
-        found = holder.ask(ReadLabels(NumberLabels("DPRidge", -1.0, 3.0, 1.0, 2.0)))
-        assert found.number == 0
-        kept = np.concatenate([part.memory.whole(LABEL) for part in holder.parts])
-    np.testing.assert_array_equal(kept, (np.clip(NUMBERS, -1.0, 3.0) - 1.0) / 2.0)

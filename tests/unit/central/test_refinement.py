@@ -5,18 +5,15 @@ from functools import partial
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.core import replay
-from sottovoce.central.solvers.refinement import Distances, RefinementPlan, distances
+from sottovoce.central.solvers.refinement import Distances, distances
 from sottovoce.central.sums.histograms import clip_grid
-from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.asking import answered
 from support.many_parts import with_targets
-from support.noise import switch_off_gaussians
 
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (4000, 3))
@@ -30,49 +27,12 @@ def ridge(**changed):
     })  # fmt: skip
 
 
-def closed_form(X, y, alpha, *, centre, scaling=0.2, norm=3**0.5):
-    U = np.column_stack([X / norm, np.full(len(X), scaling)])
-    w = np.linalg.solve(U.T @ U + alpha * len(X) * np.eye(U.shape[1]), U.T @ (y - centre))
-    return w[:-1] / norm, w[-1] * scaling + centre
-
-
-@pytest.mark.parametrize("sparse", [False, True])
-@pytest.mark.parametrize("alpha", [1e-6, 0.3])
-def test_without_noise_it_ends_at_the_optimum(alpha, sparse, monkeypatch):
-    switch_off_gaussians(monkeypatch)
-    model = ridge(solver="refinement", alpha=alpha, epsilon=100.0).fit(sp.csr_array(X) if sparse else X, Y)
-    centre = model.guarantee_.parameters["label location, from the middle of the bounds (noisy)"]
-    coef, intercept = closed_form(X, Y, alpha, centre=centre)
-    np.testing.assert_allclose(model.coef_, coef, atol=2e-5)
-    assert model.intercept_ == pytest.approx(intercept, abs=2e-5)
-
-
-def test_auto_takes_it_where_the_matrix_is_seen():
-    seen = sv.plan(ridge(), 4000, 3)
-    assert isinstance(seen, RefinementPlan)
-    assert "mu n / d^1.5 = " in seen.choice
-    assert sv.plan(ridge(), 4000, 100).solver == "scd"
-    assert sv.plan(ridge(epsilon=0.1), 100, 3).solver == "constant"
-    assert sv.plan(ridge(epsilon=1e3), 10**5, 2000).solver == "scd"
-    assert sv.plan(ridge(solver_options={"n_passes": 30}), 4000, 3).solver == "scd"
-    assert sv.plan(sv.DPLogisticRegression(epsilon=2.0, delta=1e-6, data_norm=1.0), 4000, 3).solver != "refinement"
-
-
 def test_the_penalty_follows_solver_and_rows():
     assert sv.plan(ridge(), 4000, 3).alpha == 0.05 / 4000
     assert sv.plan(ridge(solver="scd"), 4000, 3).alpha == 1e-4
     assert sv.plan(ridge(alpha=0.01), 4000, 3).alpha == 0.01
     assert sv.plan(ridge(epsilon=math.inf), 4000, 3).alpha == 0.05 / 4000
     assert sv.plan(ridge(delta=1e-10), 10**9, 3).alpha == 1e-8
-
-
-def test_its_refusals():
-    with pytest.raises(ParameterError, match=r"needs the squared loss; got the logistic loss .* Use solver='auto'"):
-        sv.plan(sv.DPLogisticRegression(epsilon=1.0, delta=1e-6, data_norm=1.0, solver="refinement"), 100, 3)
-    with pytest.raises(ParameterError, match=r"takes at most 4096 weights.*Use solver='scd'"):
-        sv.plan(ridge(solver="refinement"), 100, MAX_WEIGHTS)
-    with pytest.raises(ParameterError, match="n_passes"):
-        sv.plan(ridge(solver="refinement", solver_options={"n_passes": 0}), 100, 3)
 
 
 @pytest.mark.parametrize("wrong", [-1.0, 0.0, 1.0, math.inf])

@@ -48,24 +48,6 @@ def test_a_sample_is_where_geometric_gaps_end(n, rate, asked, seed):
     assert poisson_sample(n, asked, Gaps(rate, seed)).tolist() == places
 
 
-def test_poisson_samples_have_the_right_law():
-    """Each row is in with the rate's probability, on its own: counts, pairs and the ends of the table."""
-    n, rate, runs = 40, 0.07, 20_000
-    sampling = np.random.default_rng(1)
-    hits = np.zeros((runs, n), bool)
-    for run in range(runs):
-        sample = poisson_sample(n, rate, sampling)
-        assert (np.diff(sample) > 0).all()
-        hits[run, sample] = True
-    error = 5 * np.sqrt(rate * (1 - rate) / runs)  # fails by chance about once in 40,000 seeds; the seed is fixed
-    assert np.abs(hits.mean(axis=0) - rate).max() < error
-    sizes = hits.sum(axis=1)
-    assert sizes.var() == pytest.approx(n * rate * (1 - rate), rel=0.05)
-    neighbours = (hits[:, :-1] & hits[:, 1:]).mean()
-    assert neighbours == pytest.approx(rate**2, rel=0.1)
-    np.testing.assert_array_equal(poisson_sample(5, 1.0, sampling), np.arange(5))
-
-
 @given(n=st.integers(0, 9), rate=st.sampled_from([1.0, 1.5]))
 def test_a_sample_of_all_rows_needs_no_coins(n, rate):
     np.testing.assert_array_equal(poisson_sample(n, rate, None), np.arange(n))

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.central.data.row_memory import InMemory, OnDisk
 from sottovoce.central.data.scratch import ScratchFile, check_room
 from sottovoce.central.data.streamed import BLOCK_BYTES, ScratchTable
 from sottovoce.exceptions import DataError, ParameterError, StorageError
@@ -164,38 +163,3 @@ def test_room_is_refused_from_public_sizes_before_anything_is_written(tmp_path):
         check_room(10**18, tmp_path, "the table")
     with pytest.raises(StorageError, match="no scratch file can be made"):
         check_room(1, tmp_path / "missing", "the table")
-
-
-@pytest.mark.parametrize("kind", [InMemory, OnDisk])
-def test_both_memories_of_rows_remember_the_same(kind):
-    memory, rng = kind(1000), np.random.default_rng(3)
-    memory.fill("scale", 1.0)
-    memory.new("dual")
-    memory.new("margins", width=3)
-    memory.new("code", dtype=np.int32)
-    expected = {"scale": np.ones(1000), "dual": np.zeros(1000), "margins": np.zeros((1000, 3)), "code": np.zeros(1000)}
-    for lo, hi in ((0, 300), (300, 1000), (100, 700)):
-        for name, whole in expected.items():
-            values = memory.get(name, slice(lo, hi))
-            np.testing.assert_array_equal(values, whole[lo:hi])
-            values[...] = rng.integers(0, 100, values.shape)
-            memory.put(name, slice(lo, hi), values)
-            whole[lo:hi] = values
-    for name, whole in expected.items():
-        np.testing.assert_array_equal(memory.whole(name), whole)
-    assert memory.get("code", slice(0, 3)).dtype == np.int32
-    memory.new("dual")
-    assert not memory.whole("dual").any()
-    memory.set("label", np.arange(1000.0))
-    assert memory.get("label", slice(7, 8))[0] == 7.0
-    memory.drop("label")
-    memory.drop("label")
-    assert "label" not in memory and "dual" in memory
-
-
-def test_labels_come_piece_by_piece():
-    X, y = dense(n=70_000, d=1)
-    table = ScratchTable.write(batches(X, y, 9999), 1)
-    blocks = list(table.label_blocks())
-    assert len(blocks) == 2 and blocks[1][0] == slice(65536, 70_000)
-    np.testing.assert_array_equal(np.concatenate([block for _, block in blocks]), y)

@@ -10,32 +10,15 @@ from scipy.special import expit
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts
-from sottovoce.central.solvers.accelerated import AcceleratedPlan, damping_for
-from sottovoce.central.split import Scales, Split
+from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.losses import Logistic
 from sottovoce.papers.dp_scd.bounds import theorem_2
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.randomness import Streams
 from support.asking import trained
+from support.pairs import by_pairs
 
 LOSS, TEAM = Logistic(), Team(1, None)
-
-
-class Proved(AcceleratedPlan):
-    """The run of Theorem 2: its momentum in all passes, a clip that never binds, lambda = 1, and the last weights."""
-
-    averaged = 0.0
-
-    @property
-    def split(self):
-        return Split(facts=self.facts)
-
-    def momentum_for(self, step, scales):
-        root = math.sqrt(damping_for(self.facts, 1.0))
-        return (1.0 - root) / (1.0 + root)
-
-    def clip_for(self, scales):
-        return damping_for(self.facts, 1.0)
 
 
 def plan_of(kind, n, d, alpha, epsilon, **options):
@@ -74,32 +57,13 @@ def mean_excess(plan, X, y, seeds):
     return np.mean(found), np.std(found, ddof=1) / math.sqrt(seeds)
 
 
-def test_a_pass_is_a_step_along_the_slope():
-    """Lemma 3: with hardly any noise and a clip that never binds it is accelerated gradient descent."""
-    n, alpha = 400, 0.02
-    X, y = logistic_table(n, 4, 3)
-    y[0] *= -1.0
-    plan = plan_of(Proved, n, 4, alpha, 1e6, n_passes=12)
-    w = before = np.zeros(4)
-    for step in range(12):
-        point = w + plan.momentum_for(step, Scales()) * (w - before)
-        before, w = w, point - damping_for(plan.facts, 1.0) / alpha * risk_and_slope(point, X, y, alpha)[1]
-    np.testing.assert_allclose(released_weights(plan, X, y, 0), w, atol=2e-4 * np.linalg.norm(w))
-
-
-@pytest.mark.parametrize("passes", [15, 40])
-def test_theorem_2_bounds_its_run(passes):
-    n, d, alpha = 1500, 4, 0.03
-    plan = plan_of(Proved, n, d, alpha, 4.0, n_passes=passes)
-    mean, error = mean_excess(plan, *logistic_table(n, d, 5), seeds=20)
-    assert mean + 4.0 * error < theorem_2(LOSS, n, d, alpha, plan.split.model, passes) < 1500.0 * mean
-
-
-@pytest.mark.parametrize("epsilon", [0.3, 1.0, 4.0])
-@pytest.mark.parametrize("alpha", [0.003, 0.01, 0.03, 0.1, 0.3])
-@pytest.mark.parametrize(("n", "d"), [(300, 2), (1000, 20), (3000, 5)])
-def test_the_default_keeps_what_theorem_2_promises(n, d, alpha, epsilon):
+@pytest.mark.parametrize(
+    ("size", "alpha", "epsilon"),
+    by_pairs([(300, 2), (1000, 20), (3000, 5)], [0.003, 0.01, 0.03, 0.1, 0.3], [0.3, 1.0, 4.0]),
+)
+def test_the_default_keeps_what_theorem_2_promises(size, alpha, epsilon):
     """Its clips bind, so that nothing is proved of it; with momentum of t / (t + 3) it did not keep it."""
+    n, d = size
     plan = plan_of(AcceleratedPlan, n, d, alpha, epsilon)
     promised = min(theorem_2(LOSS, n, d, alpha, plan.split.whole, passes) for passes in range(1, 300))
     assert mean_excess(plan, *logistic_table(n, d, 0), seeds=4)[0] < 0.5 * promised

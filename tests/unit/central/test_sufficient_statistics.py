@@ -8,18 +8,16 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.targets import hold
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
-from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, Gram, LabelColumn, gram
+from sottovoce.central.sums.whole_gram import Gram, LabelColumn, gram
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.exceptions import ModelFormatError, ParameterError
 from support.asking import answered
-from support.noise import switch_off_gaussians
 
 TEAM = Team(1, None)
 rng = np.random.default_rng(0)
@@ -32,40 +30,6 @@ def ridge(**changed):
         "epsilon": 2.0, "delta": 1e-6, "data_norm": 3**0.5, "label_bounds": (-5.0, 5.0), "solver": "adassp",
         "random_state": 0, **changed,
     })  # fmt: skip
-
-
-@pytest.fixture
-def no_noise(monkeypatch):
-    switch_off_gaussians(monkeypatch)
-
-
-def closed_form(X, y, alpha, *, norm, scaling, centre):
-    """The documented objective solved by hand: rows in units of ``norm``, labels centred, a penalised intercept."""
-    U = np.column_stack([X / norm, np.full(len(X), scaling)])
-    w = np.linalg.solve(U.T @ U + alpha * len(X) * np.eye(U.shape[1]), U.T @ (y - centre))
-    return w[:-1] / norm, w[-1] * scaling + centre
-
-
-@pytest.mark.parametrize("alpha", [1e-4, 0.3])
-@pytest.mark.parametrize("sparse", [False, True])
-def test_a_huge_budget_gives_closed_form_ridge(alpha, sparse):
-    model = ridge(epsilon=1e5, alpha=alpha, solver_options={"clip_labels": False}).fit(
-        sp.csr_array(X) if sparse else X, Y
-    )
-    coef, intercept = closed_form(X, Y, alpha, norm=3**0.5, scaling=0.2, centre=0.0)
-    np.testing.assert_allclose(model.coef_, coef, atol=2e-4)
-    assert model.intercept_ == pytest.approx(intercept, abs=2e-4)
-
-
-def test_a_huge_budget_no_longer_clips_labels():
-    """Heavy tails: the clip, a multiple of a quantile, must grow away as the noise fades."""
-    rng = np.random.default_rng(1)
-    tails = np.clip(X @ [1.0, -0.5, 0.0] + 0.05 * rng.standard_t(2, size=4000), -5.0, 5.0)
-    model = ridge(epsilon=1e5).fit(X, tails)
-    centre = model.guarantee_.parameters["label location, from the middle of the bounds (noisy)"]
-    coef, intercept = closed_form(X, tails, 1e-4, norm=3**0.5, scaling=0.2, centre=centre)
-    np.testing.assert_allclose(model.coef_, coef, atol=5e-4)
-    assert model.intercept_ == pytest.approx(intercept, abs=5e-4)
 
 
 def test_without_noise_least_squares_and_its_errors_are_the_classical_ones():
@@ -122,31 +86,6 @@ def test_the_example_of_the_guide_prints_what_the_guide_says(capsys):
     assert capsys.readouterr().out == printed
 
 
-@pytest.mark.usefixtures("noise_is_forbidden")
-class TestRefusals:
-    @pytest.mark.parametrize("kind", [sv.DPLogisticRegression, sv.DPLinearSVC])
-    def test_other_losses(self, kind):
-        model = kind(epsilon=1.0, delta=1e-6, data_norm=2.0, classes=[0, 1], solver="adassp")
-        with pytest.raises(ParameterError, match=r"'adassp' needs the squared loss; got .* Use solver='auto'"):
-            model.fit(X, Y > 1)
-
-    @pytest.mark.parametrize(
-        ("options", "message"),
-        [
-            ({"n_passes": 3}, "no entry 'n_passes' for solver='adassp'; it takes 'clip_labels'"),
-            ({"clip_labels": 1}, "clip_labels must be True or False; got 1"),
-        ],
-    )
-    def test_options(self, options, message):
-        with pytest.raises(ParameterError, match=message):
-            ridge(solver_options=options).fit(X, Y)
-
-    def test_wide_tables(self):
-        with pytest.raises(ParameterError, match=rf"at most {MAX_WEIGHTS} weights.*n_features = {MAX_WEIGHTS}.*'scd'"):
-            ridge().fit(sp.csr_array((10, MAX_WEIGHTS)), np.zeros(10))
-        assert sv.plan(ridge(fit_intercept=False), 10, MAX_WEIGHTS).n_weights == MAX_WEIGHTS
-
-
 class TestIntervals:
     def test_other_solvers_have_none(self):
         for changed in ({"solver": "scd"}, {"epsilon": math.inf}, {"adjacency": "add-remove", "n_public": 4000}):
@@ -154,10 +93,6 @@ class TestIntervals:
             assert model.standard_errors_ is None
             with pytest.raises(ParameterError, match=r"need the released second moments.*Fit it with solver='adassp'"):
                 model.confidence_intervals()
-
-    def test_a_second_fit_forgets_those_of_the_first(self):
-        model = ridge().fit(X, Y)
-        assert model.set_params(solver="scd").fit(X, Y).least_squares_ is None
 
     @pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan, None])
     def test_level(self, level):

@@ -14,7 +14,7 @@ from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
-from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products, coordinate_factors, moments_mechanism
+from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products
 from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
 from sottovoce.privacy.adjacency import Adjacency
 
@@ -174,36 +174,9 @@ def test_rounding_errors_are_bounded_for_ten_times_a_stand_in():
     }  # fmt: skip
 
 
-def test_cutting_shortens_every_row():
-    """Toward zero, entry by entry: no row is longer than it was, whatever its signs."""
-    for raw in (table(n=300)[0], -np.eye(7, dtype=np.float32), np.full((3, 7), 2.0**-22)):
-        squares = np.linalg.norm(np.hstack([raw, np.full((len(raw), 1), 0.2)]), axis=1)
-        for i in range(0, len(raw), 10):
-            trace = np.trace(holder_of(raw[i : i + 1]).ask(Gram()).matrix)
-            assert trace <= min(1.0, squares[i] ** 2) + 1e-9
-    assert not holder_of(np.full((3, 7), 2.0**-22), constant=0.0).ask(Gram()).matrix.any()
-
-
 def test_numbers_that_are_none_count_as_zero():
     """Rows were looked at before; a table that changes on the way must not end in numbers without bounds."""
     holder = holder_of(np.ones((5, 3)), constant=0.0)
     holder.raw[:] = [np.nan, np.inf, -1e300]
     found = holder.ask(Gram()).matrix
     np.testing.assert_array_equal(found, 5.0 * np.array([[0, 0, 0], [0, 1, -1], [0, -1, 1]]))
-
-
-def test_coordinates_have_the_length_of_the_matrix():
-    X, y = table(n=200)
-    gram = Gram(LabelColumn(clip=3.0))
-    triangle = holder_of(X, y).ask(gram)
-    for weight in (1.0, 0.5**0.5, 3.0):
-        factor = np.append(np.ones(8), weight)
-        matrix = triangle.matrix * np.outer(factor, factor)
-        coordinates = triangle.entries * coordinate_factors(9, weight)
-        assert np.linalg.norm(coordinates) == pytest.approx(np.linalg.norm(matrix), rel=1e-12)
-
-
-def test_sums_of_every_number_of_rows_have_a_mechanism():
-    for n in (1, 10**6, 10**11, 2**38):
-        mechanism = moments_mechanism(101, square=1.0, length=1.0, n_rows=n, mu=0.3)
-        assert 1.0 <= mechanism.l2_sensitivity <= 1.0 + 1e-5 + n * 2e-15
