@@ -17,6 +17,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -25,7 +26,7 @@ from support.grey_box import CASES, JOINT, calibrated_once, compared, jointly_co
 from support.replay import GreyBox
 
 HEAD = ("solver or mechanism", "adjacency", "pairs", "releases", "largest ratio", "depends on the table")
-Trial = Callable[[np.random.Generator, int], tuple[GreyBox, float]]
+Trial = Callable[[np.random.Generator, int], GreyBox]
 
 
 @dataclass
@@ -50,12 +51,12 @@ class Line:
         """Compare pairs until the time is over."""
         rng, end = np.random.default_rng([seed, place]), time.perf_counter() + seconds
         while time.perf_counter() < end or not self.pairs:
-            found, ratio = self.trial(rng, self.pairs)
+            found = self.trial(rng, self.pairs)
             if not self.pairs:
                 end = time.perf_counter() + seconds  # compiled and calibrated by now
             self.pairs += 1
             self.releases += found.n_releases
-            self.largest = max(self.largest, ratio)
+            self.largest = max(self.largest, found.largest)
             self.refusals += bool(found.refusal)
             if found.fault:
                 self.faults.append(f"pair {self.pairs - 1}: {found.fault}")
@@ -68,20 +69,9 @@ class Line:
 
 def lines() -> list[Line]:
     """Return all solvers with their adjacencies, and all mechanisms of parties."""
-
-    def central(case, adjacency):
-        def trial(rng, seed):
-            found = compared(case, adjacency, rng, seed, every_form=True)
-            return found, found.largest
-
-        return trial
-
-    out = [Line(case.name, one, central(case, one)) for case in CASES for one in case.adjacencies]
-    parties = [
-        Line(f"vertical {joint.name}", "replace-one", lambda rng, seed, joint=joint: jointly_compared(joint, rng, seed))
-        for joint in JOINT
-    ]
-    return out + parties
+    every_form = partial(compared, every_form=True)
+    out = [Line(case.name, one, partial(every_form, case, one)) for case in CASES for one in case.adjacencies]
+    return out + [Line(f"vertical {joint.name}", "replace-one", partial(jointly_compared, joint)) for joint in JOINT]
 
 
 @benchmark(

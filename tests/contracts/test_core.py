@@ -25,7 +25,7 @@ from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.events import PoissonSampledEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
-from support.grey_box import CASES, Case, pair_of, public_of
+from support.grey_box import CASES, Case, pair_of
 from support.many_parts import begun
 from support.pairs import by_pairs
 from support.replay import Tape, recording
@@ -36,20 +36,20 @@ NAMED = {case.name: case for case in CASES}
 pytestmark = pytest.mark.usefixtures("coarse_losses")
 
 
-def draws(case: Case, adjacency: str, seed: int) -> np.random.Generator:
-    """Return what a table and its public numbers are drawn from."""
-    return np.random.default_rng([CASES.index(case), case.adjacencies.index(adjacency), seed])
+def drawn(case: Case, adjacency: str, seed: int, **public):
+    """Return a model with public numbers, and a table that is as awkward as can be."""
+    rng = np.random.default_rng([CASES.index(case), case.adjacencies.index(adjacency), seed])
+    table, *_ = pair_of(case, adjacency, rng)
+    return case.kind(**case.public(rng, adjacency=adjacency, n_public=len(table[1]), **public)), table
 
 
 def recorded(case: Case, adjacency: str, seed: int = 0):
-    """Return a fit with honest noise on a table that is as awkward as can be, and the tape of it."""
-    rng = draws(case, adjacency, seed)
-    pair = pair_of(case, adjacency, rng)
-    model = case.kind(**public_of(case, adjacency, pair.n, rng))
+    """Return a fit with honest noise, its plan, and the tape of it."""
+    model, table = drawn(case, adjacency, seed)
     with warnings.catch_warnings(), recording(noise=[1.0], seed=seed) as tape:
         warnings.simplefilter("ignore", SottovoceWarning)
-        model.fit(*pair.table)
-    return model, model.plan(pair.n, pair.table[0].shape[1]), tape
+        model.fit(*table)
+    return model, model.plan(*table[0].shape), tape
 
 
 def check_uses(model, plan, tape: Tape) -> None:
@@ -107,12 +107,10 @@ def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjace
     [case.name for case in CASES if not (case.is_sampled or case.name.startswith("Published"))], [1e-6, 100.0]
 ))  # fmt: skip
 def test_tiny_and_huge_budgets_train(name, epsilon):
-    case = NAMED[name]
-    pair = pair_of(case, "zero-out", draws(case, "zero-out", 0))
-    given = public_of(case, "zero-out", pair.n, np.random.default_rng(0)) | {"epsilon": epsilon}
+    model, table = drawn(NAMED[name], "zero-out", 0, epsilon=epsilon)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", SottovoceWarning)
-        model = case.kind(**given).fit(*pair.table)
+        model.fit(*table)
     assert np.isfinite(model.coef_).all()
     assert model.guarantee_.epsilon_at(DELTA) <= epsilon * (1.0 + 1e-9)
 
@@ -137,7 +135,7 @@ def test_a_release_without_an_event(name, monkeypatch):
 def test_noise_of_another_size(name, monkeypatch):
     std, case = GridGaussian.noise_std.fget, NAMED[name]
     # a table of many columns, so that much is released
-    wide = max(range(20), key=lambda seed: pair_of(case, "zero-out", draws(case, "zero-out", seed)).table[0].shape[1])
+    wide = max(range(20), key=lambda seed: drawn(case, "zero-out", seed)[1][0].shape[1])
     assert p_value_of_noise(recorded(case, "zero-out", wide)[2]) > P_VALUE
     for factor in (0.7, 1.3):
         monkeypatch.setattr(GridGaussian, "noise_std", property(lambda self, factor=factor: factor * std(self)))

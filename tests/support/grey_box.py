@@ -1,6 +1,7 @@
-"""Pairs of neighbouring tables, and the fits that are recorded on the one and replayed on the other.
+"""One table of the solvers of central estimators and of trainings of parties, with neighbouring tables for each.
 
-Shared by the grey-box tests and by ``benchmarks/audit/grey_box.py``.
+A new solver is a row of it. Grey box, public numbers, receipts, what a fit counts and what audits leave behind follow
+the table: `contracts/`. Shared with ``benchmarks/audit/grey_box.py``.
 """
 
 import math
@@ -41,18 +42,9 @@ FIXED = ("zero-out", "replace-one")
 class Case:
     """A solver of a central estimator.
 
-    Attributes
-    ----------
-    name : str
-    kind : type
-        Of the estimator.
-    given : dict
-        Parameters of the constructor.
-    adjacencies : tuple of str
-    in_place : bool
-        A row that is zeroed out keeps its place in its batch.
-    reached : float
-        What the largest ratio of a few pairs exceeds: how near the stated sensitivity is to what happens.
+    ``given``: parameters of the constructor.
+    ``in_place``: a row that is zeroed out keeps its place in its batch.
+    ``reached``: what the largest ratio of a few pairs exceeds: how near the stated sensitivity is to what happens.
     """
 
     name: str
@@ -77,9 +69,39 @@ class Case:
         """Whether entries are bounded, not rows."""
         return "data_bound" in self.given
 
-    def is_sparse(self, dtype: type) -> bool:
-        """Whether rows of this precision are sparse: a loss meets two of four forms, each a second of compiling."""
-        return (dtype == np.float32) == (self.kind in (sv.DPLogisticRegression, sv.DPSparseLogisticRegression))
+    def stored(self, X: Any) -> Any:
+        """Return rows in the form that goes with their precision: a loss meets two of four, a second of compiling each.
+
+        All forms of a kernel are met in `contracts/test_sensitivity.py`.
+        """
+        sparse = (X.dtype == np.float32) == (self.kind in (sv.DPLogisticRegression, sv.DPSparseLogisticRegression))
+        return sp.csr_array(X) if sparse else X
+
+    def public(self, rng: np.random.Generator, **given: Any) -> dict[str, Any]:
+        """Return parameters of the constructor: some given, those of the case, and others as users choose them."""
+        dear = self.is_sampled or self.name.startswith("Published") or "epsilon" in given
+        epsilon = 1.0 if dear else float(rng.choice([0.1, 1.0, 8.0]))
+        public = {"epsilon": epsilon, "delta": 1e-6, "fit_intercept": bool(rng.random() < 0.6), **given, **self.given}
+        if not self.is_bounded:
+            public = {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
+                      "alpha": float(rng.choice([1e-6, 1e-2, 1.0])), **public}  # fmt: skip
+        return public
+
+    def run(self, given: dict[str, Any]) -> Callable[..., dict[str, Any]]:
+        """Return a function that fits on a table, and on the persons of its rows, and returns all that is shown."""
+
+        def run(X: Any, y: Any, groups: Any = None) -> dict[str, Any]:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", sv.exceptions.SottovoceWarning)
+                model = self.kind(**given).fit(X, y, **({} if groups is None else {"groups": groups}))
+            receipt = model.guarantee_
+            return {
+                "model": [model.coef_, model.intercept_, model.n_iter_],
+                "event": receipt.event,
+                "receipt": repr([receipt.epsilon, receipt.parameters, receipt.assumptions]),
+            }
+
+        return run
 
 
 def _case(name, kind, solver="", options=None, adjacencies=ALL, in_place=False, reached=0.999, **given):
@@ -136,39 +158,7 @@ CASES = (
 )  # fmt: skip
 
 
-def shown(model: Any) -> dict[str, Any]:
-    """Return what a fitted estimator shows to the world: coefficients, and what its receipt says of the run."""
-    receipt = model.guarantee_
-    return {
-        "coef": model.coef_,
-        "intercept": model.intercept_,
-        "steps": model.n_iter_,
-        "parameters": repr(receipt.parameters),
-        "epsilon": receipt.epsilon,
-        "event": receipt.event,
-        "assumptions": repr(receipt.assumptions),
-    }
-
-
-def fit(case: Case, given: dict[str, Any]):
-    """Return a function that fits on a table and returns what is shown."""
-
-    def run(X: Any, y: Any) -> dict[str, Any]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sv.exceptions.SottovoceWarning)
-            return shown(case.kind(**given).fit(X, y))
-
-    return run
-
-
-def lengths(X):
-    """Return the norms of rows whose squares may leave the doubles."""
-    largest = np.abs(X).max(axis=1, keepdims=True)
-    largest[largest == 0.0] = 1.0
-    return np.linalg.norm(X / largest, axis=1, keepdims=True) * largest
-
-
-def rows_of(kind, n, d, dtype, rng):
+def rows_of(kind: str, n: int, d: int, dtype: Any, rng: np.random.Generator) -> Any:
     """Return a table whose rows are at, above or far from norm 1, or as awkward as their precision allows."""
     X = rng.standard_normal((n, d))
     if kind == "aligned":
@@ -178,13 +168,13 @@ def rows_of(kind, n, d, dtype, rng):
     if kind == "huge":
         X *= 10.0 ** (rng.uniform(-38, 36, (n, 1)) if dtype == np.float32 else rng.uniform(-300, 300, (n, 1)))
     if kind in ("unit", "aligned", "above"):
-        X /= lengths(X)
+        X /= np.linalg.norm(X, axis=1, keepdims=True)
     if kind == "above":
         X *= rng.choice([1.0, 1.0000001, 1.5, 100.0], (n, 1))
     return X.astype(dtype)
 
 
-def special_row(d, dtype, rng):
+def special_row(d: int, dtype: Any, rng: np.random.Generator) -> Any:
     """Return one row that is as bad as it can be."""
     v = rng.standard_normal(d)
     unit = v / np.linalg.norm(v)
@@ -198,16 +188,6 @@ def special_row(d, dtype, rng):
         np.full(d, -0.0),
         v * 10.0 ** rng.uniform(-37, 37, d),
     )[rng.integers(8)].astype(dtype)
-
-
-@dataclass(frozen=True)
-class Pair:
-    """Two neighbours, and what a replay has to know of them."""
-
-    table: tuple[Any, Any]
-    neighbour: tuple[Any, Any]
-    facts: dict[str, Any]
-    n: int
 
 
 def neighbour(
@@ -226,8 +206,8 @@ def neighbour(
     return X_other, y_other, facts
 
 
-def pair_of(case: Case, adjacency: str, rng: np.random.Generator, *, every_form: bool = False) -> Pair:
-    """Return two neighbouring tables, in two of the four forms or in every one; the row that differs is any of them."""
+def pair_of(case: Case, adjacency: str, rng: np.random.Generator, *, every_form: bool = False) -> tuple[Any, ...]:
+    """Return two neighbouring tables, and what a replay has to know of them; the row that differs is any of them."""
     n, d, dtype = int(rng.choice(SIZES)), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
     n = 65 if case.is_sampled else n
     X, row = rows_of(rng.choice(KINDS), n, d, dtype, rng), int(rng.choice([0, n // 2, n - 1]))
@@ -241,30 +221,15 @@ def pair_of(case: Case, adjacency: str, rng: np.random.Generator, *, every_form:
         return new, rng.choice([-1.0, 1.0])
 
     X_other, y_other, facts = neighbour(X, y, row, adjacency, case.in_place, another)
-    any_form = rng.random() < 0.3
-    if any_form if every_form else case.is_sparse(dtype):
-        X, X_other = sp.csr_array(X), sp.csr_array(X_other)
-    return Pair((X, y), (X_other, y_other), facts, n)
+    stored = (sp.csr_array if rng.random() < 0.3 else np.asarray) if every_form else case.stored
+    return (stored(X), y), (stored(X_other), y_other), facts
 
 
 def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int, *, every_form: bool = False) -> GreyBox:
     """Record a fit on one table and replay it on a neighbour, with public numbers as users give them."""
-    pair = pair_of(case, adjacency, rng, every_form=every_form)
-    given = public_of(case, adjacency, pair.n, rng)
-    return grey_box(fit(case, given), pair.table, pair.neighbour, seed=seed, **pair.facts)
-
-
-def public_of(case: Case, adjacency: str, n: int, rng: np.random.Generator) -> dict[str, Any]:
-    """Return parameters of the constructor for a table of so many rows."""
-    epsilon = 1.0 if case.is_sampled or case.name.startswith("Published") else float(rng.choice([0.1, 1.0, 8.0]))
-    given: dict[str, Any] = {
-        "epsilon": epsilon, "delta": 1e-6, "adjacency": adjacency, "n_public": n,
-        "fit_intercept": bool(rng.random() < 0.6), **case.given,
-    }  # fmt: skip
-    if not case.is_bounded:
-        given = {"data_norm": float(rng.choice([1.0, 1.0, 0.01, 1e10, 1e-30])),
-                 "alpha": float(rng.choice([1e-6, 1e-2, 1.0])), **given}  # fmt: skip
-    return given
+    table, other, facts = pair_of(case, adjacency, rng, every_form=every_form)
+    given = case.public(rng, adjacency=adjacency, n_public=len(table[1]))
+    return grey_box(case.run(given), table, other, seed=seed, **facts)
 
 
 # --- persons ----------------------------------------------------------------------------------------------------------
@@ -278,7 +243,7 @@ MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a bloc
 
 
 def persons_of(case: Case, adjacency: str, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
-    """Return two tables (X, y, groups) that differ in one person, whose rows conspire, and how many rows there are."""
+    """Return two tables (X, y, groups) that differ in one person, whose rows conspire."""
     n, d, dtype = int(rng.choice([65, 130, 257])), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
     X, groups = rows_of(rng.choice(KINDS), n, d, dtype, rng), rng.integers(0, rng.choice([1, 9, n]), n).astype(float)
     y = rng.uniform(-1.0, 1.0, n) if case.is_regression else rng.choice([-1.0, 1.0], n)
@@ -290,39 +255,24 @@ def persons_of(case: Case, adjacency: str, most: int, rng: np.random.Generator) 
     groups[mine], X[mine], y[mine] = 1000.0, row, label
     if rng.random() < 0.3:  # not all alike
         X[mine] = rows_of("unit", own, d, dtype, rng)
-    table = X, y, groups
+    table = case.stored(X), y, groups
     if adjacency == "add-remove":
-        kept = slice(0, n - own)
-        return table, (X[kept], y[kept], groups[kept])
+        return table, (case.stored(X[: n - own]), y[: n - own], groups[: n - own])
     X, y, groups = X.copy(), y.copy(), groups.copy()
     if adjacency == "zero-out":
         groups[mine] = np.nan
-        return table, (X, y, groups)
-    X[mine], y[mine] = rng.choice([-1.0, 1.0]) * row, -label
-    groups[mine] = rng.choice([1000.0, np.nan], own, p=[0.8, 0.2])
-    return table, (X, y, groups)
+    else:
+        X[mine], y[mine] = rng.choice([-1.0, 1.0]) * row, -label
+        groups[mine] = rng.choice([1000.0, np.nan], own, p=[0.8, 0.2])
+    return table, (case.stored(X), y, groups)
 
 
 def persons_compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) -> GreyBox:
     """Record a fit with groups, and replay it on a table in which one person is another, or is not there."""
     most = int(rng.choice(MOST_ROWS))
     table, other = persons_of(case, adjacency, most, rng)
-    if case.is_sparse(table[0].dtype.type):
-        table, other = (sp.csr_array(table[0]), *table[1:]), (sp.csr_array(other[0]), *other[1:])
-    given: dict[str, Any] = {
-        "epsilon": float(rng.choice([0.1, 1.0, 8.0])), "delta": 1e-6, "adjacency": adjacency,
-        "n_public": table[0].shape[0], "max_rows_per_group": most, "fit_intercept": bool(rng.random() < 0.6),
-        **case.given,
-    }  # fmt: skip
-    if not case.is_bounded:
-        given |= {"data_norm": float(rng.choice([1.0, 1.0, 0.01])), "alpha": float(rng.choice([1e-6, 1e-2, 1.0]))}
-
-    def run(X: Any, y: Any, groups: Any) -> dict[str, Any]:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", sv.exceptions.SottovoceWarning)
-            return shown(case.kind(**given).fit(X, y, groups=groups))
-
-    return grey_box(run, table, other, seed=seed)
+    given = case.public(rng, adjacency=adjacency, n_public=len(table[1]), max_rows_per_group=most)
+    return grey_box(case.run(given), table, other, seed=seed)
 
 
 # --- parties ----------------------------------------------------------------------------------------------------------
@@ -330,28 +280,13 @@ def persons_compared(case: Case, adjacency: str, rng: np.random.Generator, seed:
 
 @dataclass(frozen=True)
 class Joint:
-    """A training of several parties; one person is replaced at all of them.
-
-    Attributes
-    ----------
-    name : str
-    kind : type
-    given : dict
-    names : tuple of str
-        Of the parties; the first holds the labels.
-    nonnegative : bool
-    """
+    """A training of several parties, of which the first holds the labels; one person is replaced at all of them."""
 
     name: str
     kind: type
     given: dict[str, Any]
     names: tuple[str, ...] = ("clinic", "bank")
     nonnegative: bool = False
-
-    @property
-    def is_regression(self) -> bool:
-        """Whether labels are numbers."""
-        return "label_bounds" in self.given
 
     @property
     def trains_exactly(self) -> bool:
@@ -375,7 +310,7 @@ JOINT = (
 )  # fmt: skip
 
 
-def joint_fit(joint: Joint, given: dict[str, Any]):
+def joint_fit(joint: Joint, given: dict[str, Any]) -> Callable[..., dict[str, Any]]:
     """Return a function that trains, and returns every message and what is public of the model."""
 
     def run(tables: tuple[Any, ...], y: Any) -> dict[str, Any]:
@@ -395,7 +330,7 @@ def joint_fit(joint: Joint, given: dict[str, Any]):
             ],
             "events": {name: receipt.event for name, receipt in model.party_guarantees_.items()},
         }
-        if joint.given.get("mechanism") == "local-models":  # the statement holds if they are published
+        if joint.trains_exactly:  # the statement holds if they are published
             out["parts"] = [part.coef for name, part in model.parts_.items() if name != joint.names[0]]
         if hasattr(model, "n_nonzero_"):
             out["model"] = [model.coef_, model.intercept_]
@@ -419,15 +354,11 @@ def calibrated_once() -> Iterator[None]:
         yield
 
 
-def jointly_compared(joint: Joint, rng: np.random.Generator, seed: int) -> tuple[GreyBox, float]:
-    """Record a joint training and replay it with one person replaced; return the finding and the largest ratio."""
-    # the noise beside choices and labels takes seconds to calibrate: always the same sizes and budget there
-    dear = joint.given.get("aggregation", "local") != "local"
-    n, dtype = 40 if dear else int(rng.choice([5, 40, 65])), rng.choice([np.float32, np.float64])
-    widths = [9] * len(joint.names) if dear else [int(rng.choice([1, 3, 9, 17])) for _ in joint.names]
-    row = int(rng.choice([0, n // 2, n - 1]))
-    tables, others = [], []
-    for d in widths:
+def jointly_compared(joint: Joint, rng: np.random.Generator, seed: int) -> GreyBox:
+    """Record a joint training and replay it with one person replaced."""
+    n, dtype = int(rng.choice([5, 40, 65])), rng.choice([np.float32, np.float64])
+    row, tables, others = int(rng.choice([0, n // 2, n - 1])), [], []
+    for d in (int(rng.choice([1, 3, 9, 17])) for _ in joint.names):
         # the label holder trains on its own columns without noise too, which may fail where these are extreme
         exact = not tables and joint.trains_exactly
         X = rows_of("unit" if exact else rng.choice(KINDS), n, d, dtype, rng)
@@ -440,11 +371,9 @@ def jointly_compared(joint: Joint, rng: np.random.Generator, seed: int) -> tuple
             X, other = sp.csr_array(X), sp.csr_array(other)
         tables.append(X)
         others.append(other)
-    y = rng.uniform(-1.0, 1.0, n) if joint.is_regression else rng.choice([-1.0, 1.0], n)
+    y = rng.uniform(-1.0, 1.0, n) if "label_bounds" in joint.given else rng.choice([-1.0, 1.0], n)
     y_other = y.copy()
     if not joint.given.get("labels_public"):
         y_other[row] = rng.choice([-1.0, 1.0])
-    epsilon = 4.0 if dear else float(rng.choice([0.5, 4.0]))
-    given = {"epsilon": epsilon, "delta": 1e-6, **joint.given}
-    found = grey_box(joint_fit(joint, given), (tables, y), (others, y_other), seed=seed)
-    return found, found.largest
+    given = {"epsilon": float(rng.choice([0.5, 4.0])), "delta": 1e-6, **joint.given}
+    return grey_box(joint_fit(joint, given), (tables, y), (others, y_other), seed=seed)
