@@ -5,7 +5,6 @@ advance (Dong, Durfee, Rogers 2020, Theorem 4.1: an adaptive adversary can do at
 fine set of windows in pure Python, and random adaptive strategies.
 """
 
-import itertools
 import math
 
 import numpy as np
@@ -14,27 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import binom
 
-from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.accounting import (
     BoundedRangeAccountant,
-    GaussianAccountant,
-    MixedSelectionAccountant,
-    PLDAccountant,
     RenyiAccountant,
-    accountant_for,
 )
 from sottovoce.privacy.calibration import bounded_range
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
-    ComposedEvent,
-    GaussianEvent,
-    RepeatAndSelectEvent,
     RepeatedEvent,
-    event_from_dict,
 )
+from support.pairs import by_pairs
 
 OWN, RENYI = BoundedRangeAccountant(), RenyiAccountant()
-BOTH = pytest.mark.parametrize("accountant", [OWN, RENYI], ids=["own", "renyi"])
 DELTA = 1e-5
 
 
@@ -47,28 +37,6 @@ def chance(width, t):
     return math.expm1(t - width) / math.expm1(-width)
 
 
-@BOTH
-@pytest.mark.parametrize("count", [2, 5, 40])
-def test_n_fold_is_n_singles(accountant, count):
-    event = BoundedRangeEvent(0.2)
-    singles = ComposedEvent((event,) * count)
-    assert accountant.epsilon(run(0.2, count), DELTA) == accountant.epsilon(singles, DELTA)
-    assert accountant.delta(run(0.2, count), 1.0) == accountant.delta(singles, 1.0)
-    nested = RepeatedEvent(RepeatedEvent(event, 2), count)
-    assert accountant.epsilon(nested, DELTA) == accountant.epsilon(run(0.2, 2 * count), DELTA)
-
-
-@BOTH
-def test_more_releases_and_wider_ranges_cost_more(accountant):
-    """The count must not get lost: 1,000 releases at 0.1 cost about 8, not 0.1."""
-    costs = [accountant.epsilon(run(0.1, count), 1e-6) for count in (1, 10, 100, 1000)]
-    assert costs == sorted(costs)
-    assert costs[0] <= 0.11
-    assert 7.5 < costs[-1] < 9.0
-    widths = [accountant.epsilon(run(width, 30), DELTA) for width in (0.01, 0.1, 0.3, 1.0, 4.0)]
-    assert all(later > earlier for earlier, later in itertools.pairwise(widths))
-
-
 @pytest.mark.parametrize("width", [1e-4, 0.1, 1.0, 5.0, 30.0])
 def test_one_release_in_closed_form(width):
     """At epsilon 0 the worst window is the middle one and delta is tanh(width / 4); pure epsilon is the width."""
@@ -77,6 +45,8 @@ def test_one_release_in_closed_form(width):
     assert OWN.epsilon(event, 0.0) == pytest.approx(width, rel=1e-12)
     assert OWN.delta(event, width * (1 + 1e-9)) == 0.0
     assert OWN.epsilon(event, 1.0 - 1e-7) == 0.0
+    assert OWN.epsilon(run(1e6, 10), DELTA) == pytest.approx(1e7)  # far from private: pure, or infinite
+    assert OWN.delta(run(1e6, 10), 5.0) == 1.0
 
 
 def fixed_windows(width, count, epsilon):
@@ -146,52 +116,8 @@ def test_renyi_bound_holds_for_every_window(width):
         assert np.all(np.log(moments) / (orders - 1.0) <= bound * (1 + 1e-12) + 1e-15)
 
 
-@pytest.mark.parametrize("count", [1, 2, 30, 300])
-@pytest.mark.parametrize("epsilon", [1e-3, 0.5, 1.0, 8.0])
+@pytest.mark.parametrize(("epsilon", "count"), by_pairs([1e-3, 0.5, 1.0, 8.0], [1, 2, 30, 300]))
 def test_calibration_never_overspends_and_beats_concentrated_dp(epsilon, count):
     width = bounded_range(epsilon, DELTA, count)
     assert 0.98 * epsilon < OWN.epsilon(run(width, count), DELTA) <= epsilon
     assert RENYI.epsilon(run(width, count), DELTA) > epsilon
-
-
-def test_curve_and_its_inverse_agree():
-    event = run(0.2, 30)
-    for delta in (1e-9, 1e-5, 1e-2, 0.2):
-        epsilon = OWN.epsilon(event, delta)
-        assert OWN.delta(event, epsilon) <= delta
-        assert OWN.delta(event, 0.999 * epsilon) > delta
-
-
-def test_which_accountant():
-    assert isinstance(accountant_for(run(0.01, 1_000)), BoundedRangeAccountant)
-    assert isinstance(accountant_for(run(0.01, 20_000)), RenyiAccountant)
-    mixed = ComposedEvent((run(0.1, 3), GaussianEvent(2.0)))
-    assert isinstance(accountant_for(mixed), MixedSelectionAccountant)
-    two_kinds = ComposedEvent((run(0.1, 3), run(0.2, 3)))
-    assert isinstance(accountant_for(two_kinds), RenyiAccountant)
-    assert RENYI.epsilon(mixed, DELTA) > RENYI.epsilon(GaussianEvent(2.0), DELTA)
-    for accountant in (OWN, PLDAccountant(), GaussianAccountant()):
-        with pytest.raises(AccountingError, match="use RenyiAccountant"):
-            accountant.epsilon(mixed, DELTA)
-
-
-def test_inside_a_search():
-    search = RepeatAndSelectEvent(run(0.1, 10), 3.0)
-    assert accountant_for(search).epsilon(search, DELTA) > OWN.epsilon(run(0.1, 10), DELTA)
-
-
-def test_far_from_private_is_infinite_or_pure():
-    assert OWN.epsilon(run(1e6, 10), DELTA) == pytest.approx(1e7)
-    assert OWN.delta(run(1e6, 10), 5.0) == 1.0
-
-
-@pytest.mark.parametrize("width", [0.0, -1.0, math.nan, math.inf, 1e7, True, None, "1"])
-def test_nonsense_is_refused(width):
-    with pytest.raises(ParameterError, match="epsilon"):
-        BoundedRangeEvent(width)
-
-
-def test_stored_and_described():
-    event = run(0.25, 3)
-    assert event_from_dict(event.to_dict()) == event
-    assert event.describe() == "3 times: exponential mechanism of bounded range 0.25"

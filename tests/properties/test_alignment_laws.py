@@ -124,30 +124,3 @@ def test_psi_is_equal_to_exact():
             np.testing.assert_array_equal(rows[party.name], party._table[:, 0])
 
     law()
-
-
-@given(st.lists(a_column, min_size=2, max_size=4), st.data())
-def test_permuting_a_party_permutes_its_rows_only(columns, data):
-    before = aligned(columns)
-    which = data.draw(st.integers(0, len(columns) - 1))
-    order = data.draw(st.permutations(range(len(columns[which]))))
-    changed = list(columns)
-    changed[which] = [columns[which][row] for row in order]
-    after = aligned(changed)
-    if before is None:
-        assert after is None
-        return
-    assert after[1] == before[1]
-    for k, (name, was) in enumerate(before[0].items()):
-        np.testing.assert_array_equal(np.array(order)[after[0][name]] if k == which else after[0][name], was)
-
-
-@given(st.lists(a_column, min_size=3, max_size=4), st.randoms(use_true_random=False))
-def test_the_order_of_the_parties_does_not_matter(columns, random):
-    named = {f"party {k}": [value for _, value in column] for k, column in enumerate(columns)}
-    names = random.sample(list(named), len(named))
-    before = aligned(columns)
-    if before is not None:
-        after, _ = common_rows({name: named[name] for name in names}, duplicates="drop")
-        for name in names:
-            np.testing.assert_array_equal(after[name], before[0][name])

@@ -21,46 +21,28 @@ from support.pairs import by_pairs
 RUNS = 150_000
 
 
-@pytest.mark.parametrize(("loss", "degree", "y"), by_pairs(["hinge", "logistic"], [1, 2, 3], [1.0, -1.0]))
+@pytest.mark.parametrize(
+    ("loss", "degree", "y"),
+    [*by_pairs(["hinge", "logistic"], [1, 2, 3], [1.0, -1.0]), ("huber residual", 1, 0.7), ("huber residual", 3, 0.7)],
+)
 def test_gradients_are_unbiased_with_the_stated_second_moment(loss, degree, y):
-    """Over the noise of real reports (and s): E G = Q'(u) y x within 4 standard errors, and E |G|^2 by the formula."""
+    """Over the noise of real reports (and s): E G within 4 standard errors, and E |G|^2 by the formula."""
     public = BernsteinProtocol(loss, 3, 150.0, 1e-6, degree=degree)
     x, w = np.array([0.5, -0.4, 0.2]), np.array([0.6, -0.3, -0.5])
     random_bytes = np.random.default_rng(degree).bytes
     rows = bernstein_reports(public, np.tile(x, (RUNS, 1)), np.full(RUNS, y), random_bytes=random_bytes)
     shares = np.random.default_rng(100 + degree).random(RUNS)
     G = gradients(rows, public.tick, public.oracle, w, shares)
-    u = np.array([y * (w @ x)])
-    wanted = public.oracle.derivative(u)[0] * y * x
+    of_a_residual = loss.endswith("residual")  # E G = Q'(<w, x> - y) x, and of a margin Q'(u) y x
+    u = np.array([w @ x - y if of_a_residual else y * (w @ x)])
+    wanted = public.oracle.derivative(u)[0] * (1.0 if of_a_residual else y) * x
     errors = (G.mean(axis=0) - wanted) / (G.std(axis=0) / np.sqrt(RUNS))
     assert np.abs(errors).max() < 4.0
     # the test sees a bias of a fifth of the gradient
     assert (np.abs(wanted) * 0.2 > 4.0 * G.std(axis=0) / np.sqrt(RUNS)).any()
     squares = (G**2).sum(axis=1)
-    moment = public.oracle.second_moment(
-        u, public.copy_noise, 3, w_norm=float(np.linalg.norm(w)), x_norm=float(np.linalg.norm(x))
-    )[0]
-    assert abs(squares.mean() - moment) < 4.0 * squares.std() / np.sqrt(RUNS)
-    assert squares.std() / np.sqrt(RUNS) < 0.05 * moment
-    assert moment <= public.oracle.gradient_std(public.copy_noise, 3) ** 2
-
-
-@pytest.mark.parametrize("degree", [1, 3])
-def test_gradients_of_a_residual_are_unbiased(degree):
-    """As above, for a numeric label: E G = Q'(<w, x> - y) x."""
-    public = BernsteinProtocol("huber residual", 3, 150.0, 1e-6, degree=degree)
-    x, w, y = np.array([0.5, -0.4, 0.2]), np.array([0.6, -0.3, -0.5]), 0.7
-    random_bytes = np.random.default_rng(degree).bytes
-    rows = bernstein_reports(public, np.tile(x, (RUNS, 1)), np.full(RUNS, y), random_bytes=random_bytes)
-    G = gradients(rows, public.tick, public.oracle, w, np.full(RUNS, 0.5))
-    r = np.array([w @ x - y])
-    wanted = public.oracle.derivative(r)[0] * x
-    errors = (G.mean(axis=0) - wanted) / (G.std(axis=0) / np.sqrt(RUNS))
-    assert np.abs(errors).max() < 4.0
-    assert (np.abs(wanted) * 0.2 > 4.0 * G.std(axis=0) / np.sqrt(RUNS)).any()
-    squares = (G**2).sum(axis=1)
     norms = {"w_norm": float(np.linalg.norm(w)), "x_norm": float(np.linalg.norm(x))}
-    moment = public.oracle.second_moment(r, public.copy_noise, 3, **norms)[0]
+    moment = public.oracle.second_moment(u, public.copy_noise, 3, **norms)[0]
     assert abs(squares.mean() - moment) < 4.0 * squares.std() / np.sqrt(RUNS)
     assert squares.std() / np.sqrt(RUNS) < 0.05 * moment
     assert moment <= public.oracle.gradient_std(public.copy_noise, 3) ** 2
@@ -99,40 +81,27 @@ def scores(public, x, y, sign, runs, seed):
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
-@pytest.mark.parametrize(("noise", "degree", "epsilon"), [("tight", 1, 4.0), ("tight", 2, 8.0), ("printed", 2, 8.0)])
-def test_audit_of_the_device(noise, degree, epsilon, factor, monkeypatch):
+@pytest.mark.parametrize(
+    ("loss", "noise", "degree", "epsilon", "y"),
+    [
+        ("hinge", "tight", 1, 4.0, 1.0),
+        ("hinge", "tight", 2, 8.0, 1.0),
+        ("hinge", "printed", 2, 8.0, 1.0),
+        ("hinge", "printed", 1, 8.0, 1.0),  # at which more than 8 is seen: 10 holds
+        ("huber residual", "tight", 3, 4.0, 5.0),  # labels of 5 and -5 are moved to 1 and -1
+    ],
+)
+def test_audit_of_the_device(loss, noise, degree, epsilon, y, factor, monkeypatch):
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
-        public = BernsteinProtocol("hinge", 2, epsilon, 1e-6, degree=degree, noise=noise)
+        public = BernsteinProtocol(loss, 2, epsilon, 1e-6, degree=degree, noise=noise)
     draw = randomizer.standard_normals
     monkeypatch.setattr(randomizer, "standard_normals", lambda *given: factor * draw(*given))
     x = np.array([0.6, 0.8])
-    first, second = (scores(public, x, 1.0, sign, 30_000, int(10 + sign)) for sign in (1.0, -1.0))
+    first, second = (scores(public, x, y, sign, 30_000, int(10 + sign)) for sign in (1.0, -1.0))
     receipt = guarantee(public, 1)
     bound = gaussian_lower_bound(first, second, delta=1e-6)
     print(f"{noise}, p = {degree}, noise x {factor}: epsilon >= {bound:.3f}, receipt {receipt.epsilon:.3f}")
     assert bound > 0.8 * receipt.epsilon
     assert (bound <= receipt.epsilon) == (factor == 1.0)
-
-
-@pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")
-def test_audit_of_a_device_with_numeric_labels(factor, monkeypatch):
-    """Labels of 5 and -5 are moved to 1 and -1: as far apart as two labels can be, and no farther."""
-    public = BernsteinProtocol("huber residual", 2, 4.0, 1e-6, degree=3)
-    draw = randomizer.standard_normals
-    monkeypatch.setattr(randomizer, "standard_normals", lambda *given: factor * draw(*given))
-    x = np.array([0.6, 0.8])
-    first, second = (scores(public, x, 5.0, sign, 20_000, int(30 + sign)) for sign in (1.0, -1.0))
-    receipt = guarantee(public, 1)
-    bound = gaussian_lower_bound(first, second, delta=1e-6)
-    assert bound > 0.8 * receipt.epsilon
-    assert (bound <= receipt.epsilon) == (factor == 1.0)
-
-
-def test_erratum_printed_noise_breaks_its_claim():
-    """p = 1, claimed epsilon 8: an audit of the reports alone shows more; the receipt's 10.0 holds."""
-    with pytest.warns(PrivacyWarning, match="really costs epsilon=10"):
-        public = BernsteinProtocol("hinge", 2, 8.0, 1e-6, degree=1, noise="printed")
-    x = np.array([0.6, 0.8])
-    first, second = (scores(public, x, 1.0, sign, 40_000, int(20 + sign)) for sign in (1.0, -1.0))
-    assert 8.0 < gaussian_lower_bound(first, second, delta=1e-6) <= guarantee(public, 1).epsilon
+    assert bound > epsilon or (noise, degree) != ("printed", 1)

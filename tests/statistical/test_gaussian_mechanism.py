@@ -23,7 +23,6 @@ from sottovoce.privacy.mechanisms.gaussian import (
     rounding_norm,
     to_ticks,
 )
-from sottovoce.randomness import Purpose, Streams
 from support.noise import stream
 
 DRAWS = 200_000
@@ -84,34 +83,25 @@ class Wrong:
 
 
 @each_setting
-@pytest.mark.parametrize("seed", [1, 2])
-def test_the_stated_scale_is_accepted(sensitivity, multiplier, tick, seed):
-    noise = noise_of(GridGaussian(sensitivity, multiplier, tick), seed)
+def test_the_stated_scale_is_accepted(sensitivity, multiplier, tick):
+    noise = noise_of(GridGaussian(sensitivity, multiplier, tick), 1)
     std = sensitivity * multiplier
     for p_value in (p_of_scale, p_of_shape, p_of_kurtosis, p_of_tail, p_of_mean):
         assert p_value(noise, std) > LEVEL, p_value.__name__
 
 
 @each_setting
-@pytest.mark.parametrize("wrong", [0.7, 0.95, 1.05, 1.3])
-def test_a_wrong_scale_is_rejected(sensitivity, multiplier, tick, wrong):
+def test_a_wrong_scale_is_rejected(sensitivity, multiplier, tick):
     """The same tests, on a mechanism whose noise is scaled wrongly."""
-    noise = noise_of(GridGaussian(sensitivity, wrong * multiplier, tick / 2.0), 1)
     std = sensitivity * multiplier
-    assert p_of_scale(noise, std) < LEVEL
-    if abs(wrong - 1.0) > 0.1:
+    for wrong in (0.95, 1.05):
+        assert p_of_scale(noise_of(GridGaussian(sensitivity, wrong * multiplier, tick / 2.0), 1, 20_000), std) < LEVEL
+    for wrong in (0.7, 1.3):
+        noise = noise_of(GridGaussian(sensitivity, wrong * multiplier, tick / 2.0), 1)
+        assert p_of_scale(noise, std) < LEVEL
         assert p_of_shape(noise, std) < LEVEL
         assert p_of_kurtosis(noise, std) < LEVEL
         assert p_of_tail(noise, std) < LEVEL
-
-
-@pytest.mark.parametrize("wrong", [0.7, 1.3])
-def test_a_wrong_sensitivity_is_rejected(wrong):
-    """The scale is the product: a mechanism that forgot one of the factors fails too."""
-    assert p_of_scale(noise_of(GridGaussian(wrong * 2.5, 3.0, 2.0**-10), 1), 7.5) < LEVEL
-    assert p_of_scale(noise_of(GridGaussian(2.5, 3.0, 2.0**-10), 1), 7.5) > LEVEL
-    for forgotten in (2.5, 3.0, 2.5**2 * 3.0):
-        assert p_of_scale(noise_of(GridGaussian(2.5, 3.0, 2.0**-10), 1), forgotten) < LEVEL
 
 
 @pytest.mark.parametrize(
@@ -129,13 +119,6 @@ def test_another_law_of_the_same_scale_is_rejected(law, draw):
     assert p_of_shape(noise, 2.0) < LEVEL
     assert p_of_kurtosis(noise, 2.0) < LEVEL
     assert p_of_tail(noise, 2.0) < LEVEL
-
-
-def test_a_shifted_law_is_rejected():
-    mechanism = GridGaussian(1.0, 2.0, 2.0**-20)
-    shifted = Wrong(lambda generator, shape: generator.standard_normal(shape) + 0.05)
-    noise, _ = mechanism.release(np.zeros(DRAWS, dtype=np.int64), shifted)
-    assert p_of_mean(noise, 2.0) < LEVEL
 
 
 # --- independence -----------------------------------------------------------------------------------------------------
@@ -159,22 +142,7 @@ def test_entries_and_releases_are_independent():
     assert p_of_scale(first[:, 0] - again[:, 0], 2.0 * math.sqrt(2.0)) < LEVEL
 
 
-def test_unseeded_noise_differs_each_time():
-    mechanism, zeros = GridGaussian(1.0, 1.0, 2.0**-20), np.zeros(1000, dtype=np.int64)
-    one = mechanism.release(zeros, Streams().generator(Purpose.NOISE))[0]
-    two = mechanism.release(zeros, Streams().generator(Purpose.NOISE))[0]
-    assert np.count_nonzero(one == two) < 5  # a coincidence has probability about 3e-7 an entry
-
-
 # --- the grid ---------------------------------------------------------------------------------------------------------
-
-
-@each_setting
-@pytest.mark.parametrize("value", [0, 1, -7, 10**6 + 1])
-def test_outputs_are_whole_ticks(sensitivity, multiplier, tick, value):
-    released, _ = GridGaussian(sensitivity, multiplier, tick).release(np.full(1000, value, np.int64), stream(1))
-    assert released.dtype == np.float64
-    assert np.array_equal(np.fmod(released, tick), np.zeros(1000))
 
 
 @each_setting
@@ -211,20 +179,6 @@ def test_ties_do_not_show_the_parity_of_the_value():
         assert np.count_nonzero(released % 2 == 0) == 100
     # to even, for comparison: every output has the parity of the value
     assert np.count_nonzero(np.rint(np.arange(-100, 100) + 0.5) % 2 == 0) == 200
-
-
-def test_low_bits_are_even_at_the_finest_grid():
-    """At 2^44 ticks a standard deviation, where ties have a share of about 2^-9; p by the normal limit."""
-
-    def p_of_parity(outputs):
-        return 2.0 * norm.sf(abs(np.count_nonzero(outputs % 2) - len(outputs) / 2) / math.sqrt(len(outputs) / 4))
-
-    size = 2_000_000
-    odd = noise_of(GridGaussian(2.0**24, 2.0**20, 1.0), 3, size)
-    assert p_of_parity(odd) > LEVEL
-    # noise on doubles, finer than its bits: what the limit on the tick prevents
-    coarse = np.rint(2.0**50 * np.random.default_rng(3).standard_normal(size))
-    assert p_of_parity(coarse) < LEVEL
 
 
 # --- what a neighbour can learn ---------------------------------------------------------------------------------------
@@ -302,13 +256,6 @@ def test_no_value_is_refused_or_wraps_and_those_beyond_the_limit_are_cut_to_it(e
     limit, _ = mechanism.release(np.array([0, 2**61 if extreme > 0 else -(2**61)], dtype=np.int64), stream(4))
     assert np.array_equal(cut, limit)
     assert abs(abs(cut[1]) - 2.0**61) < 40.0 * 2.0**44
-
-
-def test_sums_that_just_fit_do_not_wrap():
-    mechanism = GridGaussian(1.0, 64.0, 1.0)
-    for value in (2**61 - 4096, -(2**61) + 4096):
-        released, _ = mechanism.release(np.full(1000, value, dtype=np.int64), stream(1))
-        assert np.all(np.abs(released - value) < 64.0 * 40.0)
 
 
 @pytest.mark.parametrize("dtype", [np.float64, np.int32, np.uint64, bool])

@@ -28,28 +28,42 @@ def model(seed, epsilon, **changed):
     })  # fmt: skip
 
 
+# n is taken from the released column of the intercept, not from its public stand-in
+SECRET_N = {"adjacency": "add-remove", "n_public": 5_000, "solver_options": {"clip_labels": False}}
+
+
 @pytest.mark.parametrize(
-    ("epsilon", "n", "d", "rho"),
+    ("epsilon", "n", "d", "rho", "changed"),
     [
-        (10.0, 2_000, 4, 0.5),
-        (2.0, 20_000, 12, 0.0),
+        (10.0, 2_000, 4, 0.5, {}),
+        (2.0, 20_000, 12, 0.0, {}),
         *(
             pytest.param(*more, marks=pytest.mark.slow)
-            for more in ((0.5, 20_000, 4, 0.0), (1.0, 20_000, 4, 0.5), (2.0, 5_000, 4, 0.0), (1e4, 1_000, 4, 0.0))
+            for more in (
+                (0.5, 20_000, 4, 0.0, {}),
+                (1.0, 20_000, 4, 0.5, {}),
+                (2.0, 5_000, 4, 0.0, {}),
+                (1e4, 1_000, 4, 0.0, {}),
+                (1.0, 20_000, 4, 0.0, {"fit_intercept": False}),
+            )
         ),
+        (10.0, 20_000, 4, 0.0, SECRET_N),
     ],
 )
-def test_coverage(epsilon, n, d, rho):
-    inside = np.zeros(d + 1)
+def test_coverage(epsilon, n, d, rho, changed):
+    inside = []
     for seed in range(FITS):
         X, y, beta = table(seed, n, d, rho)
-        low, high = model(seed, epsilon).fit(X, y).confidence_intervals().T
+        if "fit_intercept" in changed:
+            y, beta = y - beta[-1], beta[:-1]
+        low, high = model(seed, epsilon, **changed).fit(X, y).confidence_intervals().T
         assert np.isfinite(high - low).all()
-        inside += (low <= beta) & (beta <= high)
-    print(f"epsilon = {epsilon}, n = {n}, d = {d}: {inside / FITS}")
+        inside.append((low <= beta) & (beta <= high))
+    hits = np.sum(inside, axis=0)
+    print(f"epsilon = {epsilon}, n = {n}, d = {d}: {hits / FITS}")
     # each coefficient within the binomial error of its 150 fits (one in 10,000 on either side)
-    assert inside.min() >= binom.ppf(1e-4, FITS, 0.95)
-    assert np.mean(inside) <= binom.ppf(0.9999, FITS, 0.95)
+    assert hits.min() >= binom.ppf(1e-4, FITS, 0.95)
+    assert np.mean(hits) <= binom.ppf(0.9999, FITS, 0.95)
 
 
 def test_intervals_that_ignore_the_noise_cover_far_too_little():
@@ -67,26 +81,6 @@ def test_intervals_that_ignore_the_noise_cover_far_too_little():
         private.append(error <= norm.ppf(0.975) * fitted.standard_errors_)
     assert np.mean(naive) < 0.6
     assert np.mean(private) > 0.9
-
-
-def test_the_intercept_may_be_left_out():
-    inside = []
-    for seed in range(FITS):
-        X, y, beta = table(seed, 20_000, 4, 0.0)
-        low, high = model(seed, 1.0, fit_intercept=False).fit(X, y - beta[-1]).confidence_intervals().T
-        inside.append((low <= beta[:-1]) & (beta[:-1] <= high))
-    assert np.sum(inside, axis=0).min() >= binom.ppf(1e-4, FITS, 0.95)
-
-
-def test_secret_number_of_rows():
-    """Under add-remove the intervals take n from the released column of the intercept, not from its public stand-in."""
-    changed = {"adjacency": "add-remove", "n_public": 5_000, "solver_options": {"clip_labels": False}}
-    inside = []
-    for seed in range(FITS):
-        X, y, beta = table(seed, 20_000, 4, 0.0)
-        low, high = model(seed, 10.0, **changed).fit(X, y).confidence_intervals().T
-        inside.append((low <= beta) & (beta <= high))
-    assert np.sum(inside, axis=0).min() >= binom.ppf(1e-4, FITS, 0.95)
 
 
 def test_a_level_is_a_level():

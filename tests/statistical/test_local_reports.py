@@ -12,13 +12,11 @@ import pytest
 from scipy.stats import chisquare
 
 from sottovoce.audit.threshold import epsilon_lower_bound
-from sottovoce.exceptions import ParameterError
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Randomizer
 from sottovoce.local.candidates import candidates
 from sottovoce.local.cap import constants
 from sottovoce.local.odds import Odds
 from sottovoce.local.wire import parse, parse_many
-from sottovoce.privacy.shuffling import shuffled_epsilon
 from support.simulated_reports import simulate
 
 LEVEL = 1e-9
@@ -186,42 +184,3 @@ def test_labels_at_the_bounds_are_never_rounded_away(coin):
     for y, sign in ((0, -1.0), (1, 1.0), (-5, -1.0), (5, 1.0)):
         mechanism._random = iter_bytes([coin])
         assert mechanism._sign(y) == sign
-
-
-# --- after a shuffle ------------------------------------------------------------------------------------------------
-
-
-def test_shuffled_epsilon_is_the_closed_form():
-    """The first two values come from another program."""
-    assert shuffled_epsilon(1.0, 100_000, 1e-6) == pytest.approx(0.07255492488700484, rel=1e-11)
-    assert shuffled_epsilon(4.0, 1_000_000, 1e-6) == pytest.approx(0.2009852295237435, rel=1e-11)
-    assert shuffled_epsilon(8.0, 100_000, 1e-6) == 8.0  # beyond the theorem
-    assert shuffled_epsilon(0.1, 10, 1e-6) == 0.1
-    values = [shuffled_epsilon(1.0, n, 1e-6) for n in (10, 1000, 10**4, 10**5, 10**6)]
-    assert values == sorted(values, reverse=True)
-
-
-def exact_shuffled_delta(epsilon_0, n, epsilon):
-    """Randomised response of n bits, all others 0: the law of the number of ones under a 0 and under a 1."""
-    from scipy.stats import binom
-
-    p = 1 / (1 + math.exp(epsilon_0))
-    ones = np.arange(n + 1)
-    rest = binom.pmf(ones, n - 1, p)
-    before = binom.pmf(ones - 1, n - 1, p)
-    zero, one = (1 - p) * rest + p * before, p * rest + (1 - p) * before
-    return max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((zero, one), (one, zero)))
-
-
-@pytest.mark.parametrize(("epsilon", "n"), [(0.5, 2000), (1.0, 10_000), (2.0, 50_000)])
-def test_shuffled_epsilon_covers_an_exact_case(epsilon, n):
-    central = shuffled_epsilon(epsilon, n, 1e-6)
-    assert central < epsilon
-    assert exact_shuffled_delta(epsilon, n, central) <= 1e-6
-    assert exact_shuffled_delta(epsilon, n, 0.05 * central) > 1e-6
-
-
-def test_shuffled_epsilon_refuses_nonsense():
-    for arguments in ((0.0, 10, 1e-6), (1.0, 0, 1e-6), (1.0, 10, 0.0), (math.nan, 10, 1e-6), (1.0, 10.0, 1e-6)):
-        with pytest.raises(ParameterError):
-            shuffled_epsilon(*arguments)

@@ -17,7 +17,6 @@ from scipy.stats import binom, norm
 
 from sottovoce.audit.threshold import epsilon_lower_bound
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, TiltedLogistic
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RandomizedResponseEvent
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
@@ -95,13 +94,6 @@ def test_the_threshold_is_compared_as_a_whole_number(epsilon):
     assert released.tolist() == [-1.0, -1.0, 1.0, 1.0]
 
 
-def test_coins_use_all_64_bits():
-    coins = stream(1).integers(0, 2**64, 1000, dtype=np.uint64)
-    assert np.bitwise_or.reduce(coins) == 2**64 - 1
-    assert np.bitwise_and.reduce(coins) == 0
-    assert len(np.unique(coins)) == 1000
-
-
 def test_coins_are_independent():
     """Of each other, of the labels, and from one release to the next."""
     mechanism, generator = RandomizedResponse(1.0), stream(3)
@@ -157,26 +149,6 @@ def test_soft_labels_are_unbiased(epsilon, label):
     assert p_of_mean(soft, label, std) > LEVEL
     lazy = mechanism.unbiased(Lazy(epsilon).release(np.full(DRAWS, label), stream(5))[0])
     assert p_of_mean(lazy, label, std) < LEVEL
-
-
-@pytest.mark.parametrize("epsilon", EPSILONS)
-@pytest.mark.parametrize("margin", [-3.0, 0.5, 4.0])
-def test_the_tilted_loss_is_unbiased(epsilon, margin):
-    """Value and derivative at a margin, over many responses of the same label."""
-    mechanism, label = RandomizedResponse(epsilon), np.ones(DRAWS)
-    kept, m = mechanism.release(label, stream(6))[0], np.full(DRAWS, margin)
-    lazy = Lazy(epsilon).release(label, stream(6))[0]
-    loss, p = TiltedLogistic(mechanism.tilt), mechanism.flip_probability
-    for name in ("value", "derivative"):
-        truth = getattr(Logistic(), name)(1.0, margin)
-        ends = getattr(loss, name)(1.0, margin), getattr(loss, name)(-1.0, margin)
-        std = abs(ends[0] - ends[1]) * math.sqrt(p * (1.0 - p))
-        assert (1.0 - p) * ends[0] + p * ends[1] == pytest.approx(truth, rel=1e-9)
-        assert p_of_mean(getattr(loss, name)(kept, m), truth, std) > LEVEL
-        assert p_of_mean(getattr(loss, name)(lazy, m), truth, std) < LEVEL
-        # and the plain loss of the released labels is not
-        plain = getattr(Logistic(), name)
-        assert (1.0 - p) * plain(1.0, margin) + p * plain(-1.0, margin) != pytest.approx(truth, rel=1e-4)
 
 
 # --- the interface ----------------------------------------------------------------------------------------------------

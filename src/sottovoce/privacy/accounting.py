@@ -357,7 +357,9 @@ def _composed(counts: tuple[tuple[Basic, int], ...], grid: float) -> Any:
 @lru_cache(maxsize=256)
 def _epsilon(counts: tuple[tuple[Basic, int], ...], grid: float, delta: float) -> float:
     # plans, receipts and copies of a receipt all ask the same
-    return float(_composed(counts, grid).get_epsilon_for_delta(delta))
+    composed = _composed(counts, grid)
+    with quiet():  # beyond epsilon = 709 a quotient overflows, to infinity
+        return float(composed.get_epsilon_for_delta(delta))
 
 
 class SelectionAccountant(Accountant):

@@ -8,10 +8,9 @@ import pytest
 from sklearn.linear_model import LogisticRegression
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic, SigmoidLoss, Squared
+from sottovoce.losses import Logistic, Squared
 from sottovoce.papers.admm import Penalty, admm, admm_sharing, perturbed_admm_sharing
 from sottovoce.papers.admm.algorithm import closest, half_inverse
-from sottovoce.vertical import VerticalRidge
 
 RNG = np.random.default_rng(0)
 X = RNG.normal(size=(300, 6))
@@ -92,13 +91,6 @@ def test_the_noise_of_eq_16_is_projected_on_the_columns():
     assert abs(variance - 1.0) < 4.0 * math.sqrt(2.0 / inside.size)
 
 
-def test_dependent_columns_have_the_pseudo_inverse():
-    twice = np.hstack([BLOCKS[0], BLOCKS[0][:, :1]])
-    F = half_inverse(twice)
-    np.testing.assert_allclose(F @ F.T, np.linalg.pinv(twice.T @ twice), atol=1e-10)
-    assert F.shape == (5, 4)
-
-
 @pytest.mark.parametrize("sizes", [[3, 3], [2, 2, 2]])
 def test_a_run_that_diverges_is_an_error(sizes):
     """Ridge with independent columns at the rho of our own form: the objective grew to 1e288 in silence."""
@@ -107,19 +99,3 @@ def test_a_run_that_diverges_is_an_error(sizes):
         admm(
             blocks, Squared(), NUMBERS, penalty=Penalty(1.0), rho=0.4, form="printed", intercepts=(0, 1), max_iter=2000
         )
-
-
-@pytest.mark.parametrize("sizes", [[3, 3], [2, 2, 2]])
-def test_the_sigmoid_loss_ends_at_a_stationary_point(sizes):
-    blocks = np.split(X, np.cumsum(sizes)[:-1], axis=1)
-    rho = 2.1 * SigmoidLoss().smoothness
-    run = admm(blocks, SigmoidLoss(), B, penalty=Penalty(3.0), rho=rho, form="printed", max_iter=2000, tol=1e-9)
-    w = np.concatenate(run.x)
-    assert np.abs(X.T @ SigmoidLoss().derivative(B, X @ w) + 3.0 * w).max() < 1e-6
-    assert run.converged
-    assert np.diff(run.objective).max() < 1e-3
-
-
-def test_the_product_does_not_offer_it():
-    with pytest.raises(TypeError, match="solver"):
-        VerticalRidge(epsilon=math.inf, solver="admm")

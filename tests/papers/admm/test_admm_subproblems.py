@@ -72,11 +72,6 @@ def test_prox_is_the_least_of_all_near_it(penalty, scale):
                 assert own_value(penalty, other) + 0.5 * float((other - v) @ (other - v)) >= best - 1e-12
 
 
-def test_only_plain_l2_is_quadratic():
-    assert Penalty(1.0).is_quadratic
-    assert not any(penalty.is_quadratic for penalty in PENALTIES.values())
-
-
 @each_penalty
 @pytest.mark.parametrize("intercept", [False, True], ids=["no intercept", "intercept"])
 @pytest.mark.parametrize("n", [40, 5], ids=["tall", "wide"])
@@ -179,8 +174,3 @@ def test_rho_below_the_smoothness_of_a_loss_that_is_not_convex(share):
         problem.minimise(np.zeros(2), math.nan)
     for other in CONVEX.values():  # a convex loss needs no such bound
         ScoreProblem(other, np.array([1.0, -1.0])).minimise(np.zeros(2), 1e-3)
-
-
-def test_value_is_the_sum():
-    y, z = np.array([1.0, -1.0, 1.0]), np.array([0.5, 0.5, -2.0])
-    assert ScoreProblem(Hinge(), y).value(z) == pytest.approx(0.5 + 1.5 + 3.0)

@@ -9,7 +9,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, Squared
 from sottovoce.papers.admm import Penalty, admm, noisy_admm
 from sottovoce.papers.admm.noisy import NoisyBlock, score_release
-from sottovoce.papers.admm.sharing import ScoreProblem
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import GaussianEvent, NothingReleased, RandomizedResponseEvent, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -118,17 +117,6 @@ def test_bounds_hold():
 def test_without_messages_nothing_but_labels_is_spent():
     assert trained(max_iter=0, labels_public=True).event == NothingReleased()
     assert trained(max_iter=0).event == RandomizedResponseEvent(1.5)
-
-
-@pytest.mark.parametrize("tilt", [0.0, 0.3, 2.0])
-def test_the_loss_for_flipped_labels_is_the_logistic_one_moved(tilt):
-    """argmin log(1 + exp(-y z)) - t y z + k/2 (z - c)^2 has the slope 0; the loss is right on average over flips."""
-    k, centre = 0.7, np.linspace(-3.0, 3.0, N)
-    z = ScoreProblem(Logistic(), Y).minimise(centre + tilt * Y / k, k)
-    assert Logistic().derivative(Y, z) - tilt * Y + k * (z - centre) == pytest.approx(0.0, abs=1e-9)
-    flip = tilt / (1.0 + 2.0 * tilt)  # t = p / (1 - 2 p)
-    value = {y: Logistic().value(y, z) - tilt * y * z for y in (-1.0, 1.0)}
-    np.testing.assert_allclose((1.0 - flip) * value[1.0] + flip * value[-1.0], Logistic().value(1.0, z), atol=1e-12)
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from scipy.optimize import lsq_linear, minimize
-from sklearn.linear_model import Lasso, LogisticRegression
+from scipy.optimize import lsq_linear
+from sklearn.linear_model import LogisticRegression
 
 from benchmarks.papers.frank_wolfe.theorem_1 import hostile
 from sottovoce.losses import Logistic
@@ -43,29 +43,6 @@ def test_least_squares_over_boxes(sampling, step):
     assert -1e-12 <= result.value - best <= result.gap <= 2e-3
 
 
-def test_serial_line_search_is_coordinate_descent():
-    """One coordinate a step and the best step: it arrives to machine precision."""
-    A, y, best = regression()
-    result = bfw.minimize(bfw.LeastSquares(A, y), BOXES, bfw.UniformSerialSampling(D), step="line-search",
-        tol=1e-11, random_state=0)  # fmt: skip
-    assert result.converged
-    assert result.value == pytest.approx(best, abs=1e-11)
-    assert result.x == pytest.approx(lsq_linear(A, y, (-HALF, HALF), tol=1e-14).x, abs=1e-5)
-
-
-def test_lasso():
-    """The l1 ball of the norm of scikit-learn's own solution, one block: classical Frank-Wolfe."""
-    A, y, _ = regression()
-    lasso = Lasso(alpha=0.3, fit_intercept=False, tol=1e-12, max_iter=100_000).fit(A, y)
-    assert 0 < np.count_nonzero(lasso.coef_) < D
-    domain = bfw.ProductDomain([bfw.L1Ball(D, np.abs(lasso.coef_).sum())])
-    objective = bfw.LeastSquares(A, y)
-    result = bfw.minimize(objective, domain, bfw.ElementarySampling(1), step="line-search", tol=1e-3)
-    assert result.converged
-    best = objective.at(lasso.coef_).value()
-    assert -1e-9 <= result.value - best <= result.gap
-
-
 def test_logistic_regression_inside_l2_balls():
     rng = np.random.default_rng(2)
     A = rng.normal(size=(80, 6))
@@ -79,22 +56,6 @@ def test_logistic_regression_inside_l2_balls():
     )
     assert result.converged
     assert -1e-12 <= result.value - objective.at(model.coef_[0]).value() <= result.gap
-
-
-def test_quadratic_over_simplices():
-    rng = np.random.default_rng(3)
-    A = rng.normal(size=(6, 12))
-    objective = bfw.Quadratic(A.T @ A, rng.normal(size=12))
-    domain = bfw.ProductDomain.power(bfw.Simplex(4), 3)
-    sums = np.kron(np.eye(3), np.ones(4))
-    found = minimize(
-        lambda x: objective.at(x).value(), domain.start(), method="SLSQP", bounds=[(0, 1)] * 12, tol=1e-12,
-        jac=lambda x: objective.at(x).gradient(slice(None)), constraints={"type": "eq", "fun": lambda x: sums @ x - 1},
-    )  # fmt: skip
-    assert found.success
-    result = bfw.minimize(objective, domain, bfw.UniformSerialSampling(3), step="line-search", tol=5e-3, random_state=0)
-    assert result.converged
-    assert -1e-8 <= result.value - found.fun <= result.gap
 
 
 RUNS, STEPS = 20, 150

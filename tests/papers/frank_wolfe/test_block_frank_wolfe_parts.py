@@ -1,6 +1,6 @@
 """Blocks, samplings and objectives of block-coordinate Frank-Wolfe against brute force."""
 
-from itertools import combinations, product
+from itertools import product
 
 import numpy as np
 import pytest
@@ -100,11 +100,6 @@ def test_a_product_is_its_blocks_one_by_one(blocks):
     start[places[2]] += 100.0
     assert not domain.contains(start)
     assert domain.diameters == pytest.approx([block.diameter for block in blocks])
-
-
-def test_short_ways_to_a_product():
-    assert bfw.ProductDomain.intervals(-1, 2, n_blocks=4).diameters.tolist() == [3, 3, 3, 3]
-    assert bfw.ProductDomain.power(bfw.Simplex(3), 5).n_coordinates == 15
 
 
 SAMPLINGS = {
@@ -211,16 +206,6 @@ def test_upper_hessian_is_above_the_function(name):
         assert rest <= 0.5 * step @ Q @ step + 1e-12
         if objective.is_quadratic:
             assert rest == pytest.approx(0.5 * step @ Q @ step)
-
-
-def test_sparse_and_dense_agree():
-    rng = np.random.default_rng(7)
-    A, y = rng.normal(size=(8, 4)), rng.normal(size=8)
-    dense, sparse = bfw.LeastSquares(A, y), bfw.LeastSquares(sp.csr_matrix(A), y)
-    assert dense.upper_hessian() == pytest.approx(sparse.upper_hessian())
-    for chosen in combinations(range(4), 2):
-        one, other = (f.at(np.ones(4)).gradient(np.array(chosen)) for f in (dense, sparse))
-        assert one == pytest.approx(other)
 
 
 FAULTS = {

@@ -5,7 +5,6 @@ import pytest
 
 from benchmarks.papers.frank_wolfe import theorem_1 as measured
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic
 from sottovoce.papers import frank_wolfe as bfw
 
 MIXED = bfw.ProductDomain([bfw.Box(-1, [1, 0]), bfw.L1Ball(3, 2.0), bfw.Simplex(3), bfw.L2Ball(2, 1.5)])
@@ -32,31 +31,6 @@ def test_every_iterate_is_in_the_domain(sampling, step):
     assert result.gap < 0.3 * gaps[0]
 
 
-def test_one_step_by_hand():
-    """The set that is drawn moves by the universal step toward its minimisers, and nothing else moves."""
-    objective, x0 = least_squares(), MIXED.start()
-    sampling = bfw.ExplicitSampling(4, [[0, 2], [1, 3]], [0.25, 0.75])
-    seen = []
-    bfw.minimize(objective, MIXED, sampling, max_iter=5, tol=0.0, random_state=1,
-        callback=lambda t, position: seen.append(position.x.copy()))  # fmt: skip
-    rng, x = np.random.default_rng(1), x0
-    for t in range(5):
-        chosen = sampling.draw(rng)
-        c = MIXED.coordinates(chosen)
-        x = x.copy()
-        x[c] += 2 / (0.25 * t + 2) * (MIXED.oracle(objective.at(x).gradient(slice(None)))[c] - x[c])
-        assert seen[t] == pytest.approx(x)
-
-
-def test_seeded_runs_repeat_and_others_differ():
-    def run(state):
-        return bfw.minimize(least_squares(), MIXED, bfw.NiceSampling(4, 2), max_iter=20, random_state=state).x
-
-    assert np.array_equal(run(3), run(3))
-    assert not np.array_equal(run(3), run(4))
-    assert np.array_equal(run(3), run(np.random.default_rng(3)))
-
-
 def test_stops_and_history():
     objective, sampling = least_squares(), bfw.UniformSerialSampling(4)
     free = bfw.minimize(objective, MIXED, sampling, max_iter=1000, tol=0.0, gap_every=300, random_state=0)
@@ -79,21 +53,6 @@ def test_stops_and_history():
     none = bfw.minimize(objective, MIXED, sampling, max_iter=0)
     assert (none.n_steps, none.stop_reason) == (0, "max_iter")
     assert np.array_equal(none.x, MIXED.start())
-
-
-def test_the_tolerance_met_at_the_last_step_counts():
-    objective, sampling = least_squares(), bfw.ElementarySampling(4)
-    result = bfw.minimize(objective, MIXED, sampling, tol=0.05, max_iter=500, gap_every=1000)
-    assert (result.n_steps, result.stop_reason) == (500, "gap")
-
-
-def test_line_search_never_goes_up():
-    rng = np.random.default_rng(0)
-    logistic = bfw.GeneralizedLinear(rng.normal(size=(20, 10)), np.sign(rng.normal(size=20)), Logistic())
-    values = []
-    bfw.minimize(logistic, MIXED, bfw.NiceSampling(4, 2), step="line-search", max_iter=300, random_state=0,
-        callback=lambda t, position: values.append(position.value()))  # fmt: skip
-    assert (np.diff(values) <= 1e-12).all()
 
 
 def test_the_hostile_pair_goes_to_the_limits_of_assumption_1(monkeypatch):

@@ -92,14 +92,3 @@ def test_change_points_are_those_of_the_optimum():
         + 2.0 * np.linalg.norm(np.diff(best, axis=0), axis=1).sum()
         + result.gap * Y.size
     )
-
-
-def test_one_series_is_total_variation():
-    """One column, by hand: a level moves by the penalty over its length, and levels that meet are one."""
-    Y = np.array([[0.0], [0.2], [3.0], [2.8]])
-    X, changes, _ = fused.group_fused_lasso(Y, 1.0, tol=1e-9)
-    assert changes.tolist() == [2]
-    assert X.ravel() == pytest.approx([0.6, 0.6, 2.4, 2.4], abs=1e-3)
-    X, changes, _ = fused.group_fused_lasso(Y, 3.0, tol=1e-9)
-    assert changes.tolist() == []
-    assert X.ravel() == pytest.approx([1.5] * 4, abs=1e-3)

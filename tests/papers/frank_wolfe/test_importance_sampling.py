@@ -41,13 +41,6 @@ def test_no_probabilities_have_a_better_constant():
         assert bfw.serial_bound(far, start=0.0, curvatures=C, probabilities=p) >= least * (1.0 - 1e-5)
 
 
-def test_theorem_1_prefers_the_uniform_law():
-    """One step for all blocks: C / p_min^2 is least when all probabilities are equal."""
-    C = np.array([9.0, 1.0, 0.25, 4.0])
-    for p in np.random.default_rng(1).dirichlet(np.full(4, 3.0), 200):
-        assert p @ C / p.min() ** 2 >= np.mean(C) * 16.0
-
-
 def test_uniform_probabilities_give_the_bound_of_uniform_serial_sampling():
     objective, _ = unequal()
     C = bfw.block_curvatures(objective, DOMAIN)
@@ -83,15 +76,6 @@ def test_balanced_steps_by_hand():
     assert result.n_steps == 12
 
 
-def test_balanced_steps_are_universal_ones_where_all_blocks_come_alike():
-    objective, _ = unequal()
-    runs = [
-        bfw.minimize(objective, DOMAIN, bfw.NiceSampling(6, 2), step=step, max_iter=50, tol=0, random_state=1).x
-        for step in ("universal", "balanced")
-    ]
-    assert np.array_equal(*runs)
-
-
 @pytest.mark.parametrize("step", ["balanced", "line-search"])
 @pytest.mark.parametrize("mix", [0.1, 1.0])
 def test_bound_holds(step, mix):
@@ -115,26 +99,6 @@ def test_bound_holds(step, mix):
     bound = [bfw.serial_bound(t, start=start, curvatures=C, probabilities=p) for t in range(steps + 1)]
     assert start <= bound[0] * (1 + 1e-14)  # may be equal: then the last digit depends on the processor
     assert (above[1:] / runs <= bound[1:]).all()
-
-
-def test_nearer_than_uniform_sampling():
-    """One block of twenty has nearly all of the curvature."""
-    rng = np.random.default_rng(0)
-    A = rng.normal(size=(60, 20)) * np.r_[20.0, np.ones(19)]
-    y = A @ rng.uniform(-0.4, 0.4, 20) + rng.normal(size=60)
-    objective, domain = bfw.LeastSquares(A, y), bfw.ProductDomain.intervals(-0.5, 0.5, n_blocks=20)
-    best = lsq_linear(A, y, (-0.5, 0.5), tol=1e-14).cost / 60
-    C = bfw.block_curvatures(objective, domain)
-    above = [
-        np.mean([
-            bfw.minimize(
-                objective, domain, sampling, step="balanced", max_iter=800, tol=0, gap_every=800, random_state=seed
-            ).value - best
-            for seed in range(15)
-        ])
-        for sampling in (bfw.ImportanceSampling.from_curvatures(C), bfw.UniformSerialSampling(20))
-    ]  # fmt: skip
-    assert above[0] < 0.7 * above[1]
 
 
 @pytest.mark.parametrize(

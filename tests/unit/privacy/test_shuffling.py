@@ -2,7 +2,9 @@
 
 import math
 
+import numpy as np
 import pytest
+from scipy.stats import binom
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.shuffling import shuffled_epsilon
@@ -33,8 +35,23 @@ def test_more_people_cost_less_and_never_more_than_the_report():
     assert costs[-1] < 0.01
 
 
+def exact_delta(epsilon_0, n, epsilon):
+    """Randomised response of n bits, all others 0: the law of the number of ones under a 0 and under a 1."""
+    p, ones = 1 / (1 + math.exp(epsilon_0)), np.arange(n + 1)
+    rest, before = binom.pmf(ones, n - 1, p), binom.pmf(ones - 1, n - 1, p)
+    zero, one = (1 - p) * rest + p * before, p * rest + (1 - p) * before
+    return max(np.maximum(a - math.exp(epsilon) * b, 0).sum() for a, b in ((zero, one), (one, zero)))
+
+
+@pytest.mark.parametrize(("epsilon", "n"), [(0.5, 2000), (1.0, 10_000), (2.0, 50_000)])
+def test_it_covers_an_exact_case(epsilon, n):
+    central = shuffled_epsilon(epsilon, n, 1e-6)
+    assert exact_delta(epsilon, n, central) <= 1e-6 < exact_delta(epsilon, n, 0.05 * central)
+
+
 @pytest.mark.parametrize(
-    "arguments", [(0.0, 10, 0.1), (1.0, 0, 0.1), (1.0, 10, 0.0), (1.0, 10, 1.0), (math.nan, 10, 0.1)]
+    "arguments",
+    [(0.0, 10, 0.1), (1.0, 0, 0.1), (1.0, 10.0, 0.1), (1.0, 10, 0.0), (1.0, 10, 1.0), (math.nan, 10, 0.1)],
 )
 def test_bad_input_is_refused(arguments):
     with pytest.raises(ParameterError):
