@@ -94,21 +94,6 @@ def test_the_threshold_is_compared_as_a_whole_number(epsilon):
     assert released.tolist() == [-1.0, -1.0, 1.0, 1.0]
 
 
-def test_coins_are_independent():
-    """Of each other, of the labels, and from one release to the next."""
-    mechanism, generator = RandomizedResponse(1.0), stream(3)
-    labels = np.where(np.arange(DRAWS) % 3 == 0, 1.0, -1.0)
-    first, second = (mechanism.release(labels, generator)[0] * labels for _ in range(2))
-
-    def p_of_correlation(one, other):
-        return 2.0 * norm.sf(abs(np.corrcoef(one, other)[0, 1]) * math.sqrt(len(one)))
-
-    for one, other in ((first[:-1], first[1:]), (first, second), (first, labels)):
-        assert p_of_correlation(one, other) > LEVEL
-    again = mechanism.release(labels, stream(3))[0] * labels
-    assert p_of_correlation(first, again) < LEVEL  # coins that are used twice are found
-
-
 # --- what a neighbour can learn ---------------------------------------------------------------------------------------
 
 

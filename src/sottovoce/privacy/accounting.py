@@ -142,11 +142,9 @@ class RenyiAccountant(Accountant):
         total += 1e-14 * math.fsum(sorted(times * basic.offers.lost for basic, times in counts.items()))
         for basic, times in ordered(counts):
             if basic.offers.search is not None:
-                total += times * self._best_of(*basic.offers.search)
+                run, trials = basic.offers.search
+                total += times * trials.divergences(orders, self._divergences(flatten(run)))
         return total
-
-    def _best_of(self, run: Event, trials: TrialCount) -> Vector:
-        return trials.divergences(np.array(self._orders), self._divergences(flatten(run)))
 
 
 class GaussianAccountant(Accountant):

@@ -114,31 +114,6 @@ def test_every_run_ends_where_no_party_would_move(penalty, loss, intercepts):
 # --- forms of ADMM ----------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("split", ["two", "three", "wide"])
-@pytest.mark.parametrize(
-    ("loss", "penalty"),
-    [
-        (Logistic(), Penalty(0.5)),
-        (Hinge(), Penalty(0.5)),
-        (Squared(), Penalty(0.1, 0.3)),
-        (SigmoidLoss(), Penalty(0.5)),
-    ],
-    ids=["logistic", "hinge", "elastic net", "sigmoid"],
-)
-def test_proximal_is_sharing_without_relaxation(split, loss, penalty):
-    """The proximal form with rho / M, tau = M - 1, has the same iterates."""
-    for max_iter in (1, 2, 7):
-        models = []
-        for form in ("sharing", "proximal"):
-            case = Case(split)
-            M = len(case.blocks)
-            rho = 0.9 if form == "sharing" else 0.9 / M
-            case.admm(loss, penalty, form=form, rho=rho, relaxation=1.0, max_iter=max_iter)
-            models.append(np.append(*case.model()))
-        assert models[0] == pytest.approx(models[1], abs=1e-8)
-        assert np.abs(models[0]).max() > 1e-3
-
-
 @each_form
 def test_lyapunov_function_is_zero_at_the_optimum_only(form):
     case = Case("three")
@@ -215,25 +190,6 @@ def test_the_usual_rho_is_the_theorems_where_the_loss_is_not_convex(form, unit):
 
 
 # --- where the intercept is -------------------------------------------------------------------------------------------
-
-
-def test_an_intercept_at_every_party_is_fast_where_columns_contain_the_constant():
-    """Two parties, two answers of four kinds each, as one-hot columns, which add up to a column of ones."""
-    rng = np.random.default_rng(0)
-    X = np.hstack([np.eye(4)[rng.choice(4, 3000, p=[0.1, 0.2, 0.3, 0.4])] for _ in range(4)])
-    y = np.where(rng.random(3000) < 1.0 / (1.0 + np.exp(1.0 - X @ rng.normal(size=16))), 1.0, -1.0)
-    best = LogisticRegression(C=1.0, tol=1e-12, max_iter=10_000).fit(X, y)
-    optimum = Logistic().value(y, best.decision_function(X)).sum() + 0.5 * float(best.coef_[0] @ best.coef_[0])
-
-    def excess(intercepts):
-        run = admm(
-            [X[:, :8], X[:, 8:]], Logistic(), y, penalty=Penalty(1.0), rho=0.1, intercepts=intercepts, max_iter=60,
-            tol=1e-12,
-        )  # fmt: skip
-        return run.objective[-1] / optimum - 1.0
-
-    assert abs(excess((0, 1))) < 1e-8
-    assert excess((0,)) > 1e-6
 
 
 def test_an_l1_penalty_can_lay_a_column_bare():

@@ -45,26 +45,6 @@ def test_no_constant_where_the_plan_fails(blocks, loss, rho):
     assert constant(blocks, loss, Penalty(), rho) == math.inf
 
 
-def test_the_fall_of_the_parties_moves_is_attained():
-    """Parties with one column move alike: (5) falls by exactly the sum of (gamma_m - rho theta) / 2 |dx|^2."""
-    rng = np.random.default_rng(0)
-    rho, l2, n_parties = 2.0, 2.5, 3
-    column = rng.normal(size=8)
-    column /= np.linalg.norm(column)
-    z, y, x = rng.normal(size=8), rng.normal(size=8), np.full(n_parties, 0.7)
-
-    def lagrangian(x):
-        gap = x.sum() * column - z
-        return 0.5 * l2 * x @ x + y @ gap + 0.5 * rho * gap @ gap
-
-    others = x.sum() - x
-    moved = (rho * (column @ z - others) - column @ y) / (l2 + rho)  # eq. (6)
-    step = moved - x
-    K = constant([column[:, None]] * n_parties, Squared(), Penalty(l2), rho)
-    kappa = 1.0 + abs(1.0 - rho)
-    assert lagrangian(x) - lagrangian(moved) == pytest.approx(kappa**2 / K * (step @ step), rel=1e-9)
-
-
 @pytest.mark.parametrize("loss", [Logistic(), Squared(), SigmoidLoss()], ids=lambda loss: loss.name)
 def test_start_value_is_the_augmented_lagrangian(loss):
     rng = np.random.default_rng(0)

@@ -256,17 +256,6 @@ def test_the_risk_bound_by_its_parts():
         risk_bound(Oracle(2, BETA, order=2), noise, 5, 1000)
 
 
-def test_a_higher_order_is_nearer_and_changes_nothing_at_degree_1():
-    line = [Oracle(1, BETA, order=h).coefficients for h in (1, 5)]
-    np.testing.assert_allclose(line[0], line[1], atol=1e-15)
-    errors = [np.abs(Oracle(8, BETA, order=h).derivative(U) - slope(U)).max() for h in (1, 2, 4)]
-    assert errors[0] > 1.3 * errors[1] > 1.3 * errors[2]
-    # what it costs: more weight on the noisy terms, and a surrogate that is not convex any more
-    noise = CopyNoise.calibrated("tight", 8.0, 1e-6, 8)
-    assert Oracle(8, BETA, order=4).gradient_std(noise, 5) > Oracle(8, BETA).gradient_std(noise, 5)
-    assert np.diff(Oracle(8, BETA, order=4).derivative(U)).min() < 0.0 <= np.diff(Oracle(8, BETA).derivative(U)).min()
-
-
 @pytest.mark.parametrize("loss", [absolute_residual(0.25), huber_residual(0.5), huber_residual(2.0)])
 def test_losses_of_a_residual(loss):
     r = np.linspace(-2.0, 2.0, 2001)
