@@ -42,7 +42,7 @@ def log_uniform(low, high):
 @example(epsilon=1e-6, delta=1e-250)
 @example(epsilon=1e6, delta=0.5)
 @example(epsilon=1e17, delta=1e-5)
-@settings(max_examples=300)
+@settings(max_examples=100)
 def test_gaussian_mu_keeps_its_target_and_wastes_nothing(epsilon, delta):
     mu = gaussian_mu(epsilon, delta)
     assert gaussian_delta(mu, epsilon) <= delta
@@ -98,7 +98,7 @@ EXACT = GaussianAccountant()
     shares=st.lists(st.floats(0.01, 0.9), min_size=1, max_size=3),
     other=st.floats(0.0, 0.9),
 )
-@settings(max_examples=100)
+@settings(max_examples=40)
 def test_gaussian_mu_beside_keeps_its_target_and_wastes_nothing(epsilon, delta, shares, other):
     """Beside up to three responses of at most 90 % of epsilon, and a Gaussian of up to 90 % of what they leave."""
     responses = [RandomizedResponseEvent(0.9 * epsilon * share / max(0.9, sum(shares))) for share in shares]

@@ -24,6 +24,7 @@ def test_nothing_is_gained_beyond_the_condition():
     n, delta = 10_000, 1e-6
     edge = math.log(n / (16 * math.log(2 / delta)))
     assert shuffled_epsilon(edge * 1.001, n, delta) == edge * 1.001
+    assert shuffled_epsilon(edge * 0.999, n, delta) < 0.5 * edge
     assert shuffled_epsilon(1.0, 10, delta) == 1.0
     assert shuffled_epsilon(800.0, 10**6, delta) == 800.0
 
