@@ -141,20 +141,6 @@ def test_coverage_of_odds(epsilon, n, d, intercept, changed):
     assert np.mean(hits) <= binom.ppf(0.9999, FITS, 0.95)
 
 
-def test_odds_whose_noise_is_ignored_are_covered_far_too_seldom():
-    n, naive, private = 10_000, [], []
-    for seed in range(60):
-        X, y, beta = odds(seed, n, 4, -1.0)
-        fitted, U = classifier(seed, 0.5).fit(X, y), np.column_stack([X, np.ones(n)])
-        p = expit(U @ beta)
-        classical = np.sqrt(np.diag(np.linalg.inv((U * (p * (1.0 - p))[:, None]).T @ U)))
-        error = np.abs(fitted.maximum_likelihood_ - beta)
-        naive.append(error <= norm.ppf(0.975) * classical)
-        private.append(error <= norm.ppf(0.975) * fitted.standard_errors_)
-    assert np.mean(naive) < 0.8
-    assert np.mean(private) > 0.9
-
-
 def test_where_noise_hides_the_odds_every_interval_is_infinite():
     X, y, _ = odds(0, 500, 10, 0.0)
     fitted = classifier(0, 0.1).fit(X, y)

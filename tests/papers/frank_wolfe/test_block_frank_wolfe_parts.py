@@ -139,15 +139,6 @@ def test_the_listed_sets_give_the_same_pair_probabilities(sampling):
     assert sampling.pair_probabilities == pytest.approx(P, abs=1e-12)
 
 
-def test_probabilities_by_hand():
-    assert bfw.NiceSampling(6, 3).pair_probabilities[0, 1] == pytest.approx(3 * 2 / (6 * 5))
-    distributed = bfw.DistributedSampling(6, 2, 2)
-    assert distributed.p_min == pytest.approx(2 * 2 / 6)  # K tau / d, not its square
-    assert distributed.pair_probabilities[0, 1] == pytest.approx(2 * 1 / (3 * 2))
-    assert distributed.pair_probabilities[0, 4] == pytest.approx(4 / 9)
-    assert bfw.IndependentSampling([1.0, 1.0]).draw(np.random.default_rng(0)).tolist() == [0, 1]
-
-
 def objectives():
     rng = np.random.default_rng(4)
     A = rng.normal(size=(15, 5)) * (rng.random((15, 5)) < 0.6)
