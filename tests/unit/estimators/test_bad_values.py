@@ -4,6 +4,7 @@ import inspect
 import math
 import warnings
 from collections import Counter
+from functools import partial
 
 import numpy as np
 import pytest
@@ -29,83 +30,58 @@ VALUES = [
     Strange(), 1 + 2j, True, np.float64("nan"), np.datetime64("NaT"), range(3), lambda: None, "\ud800", "a" * 100_000,
 ]  # fmt: skip
 PRIVATE = {"epsilon": 1.0, "delta": 1e-5}
-PARTIES = {"data_norm": {"a": 1.0, "b": 1.0}, "data_bound": {"a": 0.5, "b": 0.5}}
-
-
-def fit_central(make, y):
-    return lambda **changed: make(**changed).fit(X, y)
-
-
-def fit_vertical(make, y):
-    parties = vertical.split_columns(X, {"a": [0], "b": [1, 2]}, **PARTIES)
-    return lambda **changed: make(**changed).fit(parties, y)
-
-
+NUMBERS, CLASSES, L1 = {"label_bounds": (-1, 1)}, {"classes": [0, 1]}, {"radius": 1.0}
+NORM, ENTRIES = {"data_norm": 1.0}, {"data_bound": 0.5, **L1}
+PARTIES = vertical.split_columns(
+    X, {"a": [0], "b": [1, 2]}, data_norm={"a": 1.0, "b": 1.0}, data_bound={"a": 0.5, "b": 0.5}
+)
 LOCAL = {"epsilon": 1.0, "n_features": 3}
 PROTOCOL = local.Protocol(**LOCAL)
 GOOD_REPORTS = [local.Randomizer(PROTOCOL).report(row, 1) for row in X]
 REPORTS = local.Aggregator(PROTOCOL)
 REPORTS.add(GOOD_REPORTS)
-# name: (callable, good arguments); arguments whose strange values are allowed to be good are told by what happens
+# estimators with good arguments, and what they are fitted to
+FITS = {
+    sv.DPRidge: ({**NORM, **NUMBERS}, X, T),
+    sv.DPLogisticRegression: ({**NORM, **CLASSES}, X, Y),
+    sv.DPLinearSVC: ({**NORM, **CLASSES}, X, Y),
+    sv.DPLasso: ({**ENTRIES, **NUMBERS}, X, T),
+    sv.DPSparseLogisticRegression: ({**ENTRIES, **CLASSES}, X, Y),
+    vertical.VerticalLogisticRegression: ({}, PARTIES, Y),
+    vertical.VerticalRidge: (NUMBERS, PARTIES, T),
+    vertical.VerticalLinearSVC: ({}, PARTIES, Y),
+    vertical.VerticalLasso: ({**NUMBERS, **L1}, PARTIES, T),
+    vertical.VerticalSparseLogisticRegression: (L1, PARTIES, Y),
+}
+# everything else, with good arguments
+CALLS = {
+    vertical.Party: {"X": X, "name": "a"},
+    vertical.split_columns: {"X": X, "columns": {"a": [0], "b": [1, 2]}},
+    local.Protocol: LOCAL,
+    local.NumericFeature: {"name": "a", "low": 0, "high": 1},
+    local.CategoricalFeature: {"name": "a", "categories": ["x", "y"]},
+    local.Randomizer(PROTOCOL).report: {"x": X[0], "y": 1},
+    local.Randomizer: {"protocol": PROTOCOL},
+    local.Aggregator: {"protocol": PROTOCOL},
+    REPORTS.fit: {},
+    sv.Ledger: {"url": "sqlite:///:memory:"},
+    sv.Guarantee.from_dict: {"data": {}},
+}
+
+
+def fit(make, X, y, **changed):
+    return make(**changed).fit(X, y)
+
+
+def add(reports):
+    return local.Aggregator(PROTOCOL).add(reports)
+
+
+# name: (callable, whose arguments it takes, good ones)
 TARGETS = {
-    "DPRidge": (fit_central(sv.DPRidge, T), sv.DPRidge, {**PRIVATE, "data_norm": 1.0, "label_bounds": (-1, 1)}),
-    "DPLogisticRegression": (
-        fit_central(sv.DPLogisticRegression, Y),
-        sv.DPLogisticRegression,
-        {**PRIVATE, "data_norm": 1.0, "classes": [0, 1]},
-    ),
-    "DPLinearSVC": (fit_central(sv.DPLinearSVC, Y), sv.DPLinearSVC, {**PRIVATE, "data_norm": 1.0, "classes": [0, 1]}),
-    "DPLasso": (
-        fit_central(sv.DPLasso, T),
-        sv.DPLasso,
-        {**PRIVATE, "data_bound": 0.5, "radius": 1.0, "label_bounds": (-1, 1)},
-    ),
-    "DPSparseLogisticRegression": (
-        fit_central(sv.DPSparseLogisticRegression, Y),
-        sv.DPSparseLogisticRegression,
-        {**PRIVATE, "data_bound": 0.5, "radius": 1.0, "classes": [0, 1]},
-    ),
-    "VerticalLogisticRegression": (
-        fit_vertical(vertical.VerticalLogisticRegression, Y),
-        vertical.VerticalLogisticRegression,
-        PRIVATE,
-    ),
-    "VerticalRidge": (
-        fit_vertical(vertical.VerticalRidge, T),
-        vertical.VerticalRidge,
-        {**PRIVATE, "label_bounds": (-1, 1)},
-    ),
-    "VerticalLinearSVC": (fit_vertical(vertical.VerticalLinearSVC, Y), vertical.VerticalLinearSVC, PRIVATE),
-    "VerticalLasso": (
-        fit_vertical(vertical.VerticalLasso, T),
-        vertical.VerticalLasso,
-        {**PRIVATE, "label_bounds": (-1, 1), "radius": 1.0},
-    ),
-    "VerticalSparseLogisticRegression": (
-        fit_vertical(vertical.VerticalSparseLogisticRegression, Y),
-        vertical.VerticalSparseLogisticRegression,
-        {**PRIVATE, "radius": 1.0},
-    ),
-    "Party": (vertical.Party, vertical.Party, {"X": X, "name": "a"}),
-    "split_columns": (
-        vertical.split_columns,
-        vertical.split_columns,
-        {"X": X, "columns": {"a": [0], "b": [1, 2]}},
-    ),
-    "Protocol": (local.Protocol, local.Protocol, LOCAL),
-    "NumericFeature": (local.NumericFeature, local.NumericFeature, {"name": "a", "low": 0, "high": 1}),
-    "CategoricalFeature": (local.CategoricalFeature, local.CategoricalFeature, {"name": "a", "categories": ["x", "y"]}),
-    "report": (local.Randomizer(PROTOCOL).report, local.Randomizer.report, {"x": X[0], "y": 1}),
-    "Randomizer": (local.Randomizer, local.Randomizer, {"protocol": PROTOCOL}),
-    "Aggregator": (local.Aggregator, local.Aggregator, {"protocol": PROTOCOL}),
-    "Aggregator.add": (
-        lambda **a: local.Aggregator(PROTOCOL).add(**a),
-        local.Aggregator.add,
-        {"reports": GOOD_REPORTS},
-    ),
-    "Aggregator.fit": (REPORTS.fit, local.Aggregator.fit, {}),
-    "Ledger": (sv.Ledger, sv.Ledger, {"url": "sqlite:///:memory:"}),
-    "Guarantee.from_dict": (sv.Guarantee.from_dict, sv.Guarantee.from_dict, {"data": {}}),
+    **{make.__name__: (partial(fit, make, *given), make, {**PRIVATE, **good}) for make, (good, *given) in FITS.items()},
+    **{call.__qualname__: (call, call, good) for call, good in CALLS.items()},
+    "Aggregator.add": (add, add, {"reports": GOOD_REPORTS}),
 }
 
 

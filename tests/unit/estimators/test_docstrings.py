@@ -1,12 +1,9 @@
 """What `help` shows of the estimators: every parameter, and one text for what several of them share."""
 
-import ast
 import inspect
-import itertools
 import pydoc
 import re
 from collections import defaultdict
-from pathlib import Path
 
 import pytest
 
@@ -84,29 +81,3 @@ def test_what_central_estimators_share_has_one_text(section):
     several = {name: len(found) for name, found in texts.items() if len(found) > 1}
     assert several == {name: count for name, count in SEVERAL.items() if name in texts}
     assert len(texts) > 8
-
-
-def test_every_budget_is_described_alike():
-    for name in ("delta", "dataset", "accept_delta"):
-        assert len({entries(kind, "Parameters")[name] for kind in (*CENTRAL, *VERTICAL)}) == 1
-
-
-def docstrings():
-    for path in sorted(Path(sottovoce.__file__).parent.rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and (text := ast.get_docstring(node)):
-                yield f"{path.name}: {getattr(node, 'name', 'module')}", text
-
-
-def test_references_are_whole():
-    """A line that was broken once more than its neighbours stands further to the right, and ends too early."""
-    found = 0
-    for place, text in docstrings():
-        lines = text.splitlines()
-        for start in (number for number, line in enumerate(lines) if line.startswith(".. [")):
-            found += 1
-            rest = list(itertools.takewhile(lambda line: line.startswith(" "), lines[start + 1 :]))
-            assert {len(line) - len(line.lstrip()) for line in rest} <= {3}, (place, rest)
-            assert all(len(line) > 60 for line in lines[start : start + len(rest)]), (place, rest)
-            assert " ".join(lines[start : start + 1 + len(rest)]).endswith("."), (place, rest)
-    assert found > 20

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
-from sklearn.ensemble import BaggingClassifier, BaggingRegressor, StackingClassifier, VotingClassifier
+from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
 from sklearn.pipeline import make_pipeline
@@ -47,16 +47,6 @@ def test_voting(names, voting):
     np.testing.assert_array_equal(whole.estimators_[0].coef_, alone.coef_)  # the same model of the same classes
 
 
-def test_voting_passes_weights():
-    X, y = table()
-    weights = np.where(X[:, 0] > 0, 2.0, 0.5)
-    members = [("a", logistic(max_sample_weight=2.0)), ("b", svc(max_sample_weight=2.0))]
-    whole = VotingClassifier(members).fit(X, y, sample_weight=weights)
-    alone = logistic(max_sample_weight=2.0).fit(X, y, sample_weight=weights)
-    np.testing.assert_array_equal(whole.estimators_[0].coef_, alone.coef_)
-    assert not np.array_equal(alone.coef_, logistic(max_sample_weight=2.0).fit(X, y).coef_)
-
-
 def test_weights_are_routed():
     X, y = table()
     weights = np.where(X[:, 0] > 0, 2.0, 0.5)
@@ -64,13 +54,6 @@ def test_weights_are_routed():
     with sklearn.config_context(enable_metadata_routing=True):
         whole = VotingClassifier([("a", member.set_fit_request(sample_weight=True))]).fit(X, y, sample_weight=weights)
     np.testing.assert_array_equal(whole.estimators_[0].coef_, member.fit(X, y, sample_weight=weights).coef_)
-
-
-def test_stacking():
-    X, y = table()
-    whole = StackingClassifier([("a", logistic()), ("b", svc())], final_estimator=logistic(data_norm=3.0), cv=2)
-    assert whole.fit(X, y).score(X, y) > 0.8
-    assert whole.final_estimator_.guarantee_.epsilon == 4.0
 
 
 @pytest.mark.parametrize("bootstrap", [True, False])

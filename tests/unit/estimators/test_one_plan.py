@@ -61,6 +61,13 @@ def test_a_fit_is_planned_once(name, charged, planned, tmp_path):
     model.set_params(**{"ledger": ledger, "dataset": "people"} if charged else {"ledger": None, "dataset": None})
     model.fit(X.copy(), y)
     assert seen == [(60, 3, 1)]
+    if charged:  # once, and the receipt names the entry
+        assert {entry.charge for entry in ledger.history("people") if entry.charge} == {model.charge_.charge}
+        assert 0.5 < ledger.spent("people")[0] <= 1.0
+        assert model.guarantee_.charge == {
+            "ledger": model.charge_.ledger, "dataset": "people", "charge": model.charge_.charge,
+            "entry": ledger.head(),
+        }  # fmt: skip
 
 
 def test_it_is_planned_again_where_the_labels_tell_what_was_not_known(planned):

@@ -8,7 +8,6 @@ import pandas as pd
 import pytest
 import scipy.sparse as sp
 from sklearn.base import clone
-from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 
 import sottovoce as sv
@@ -48,6 +47,7 @@ def test_the_receipt_speaks_of_persons_and_is_made_again(tmp_path):
     assert not any("rows of the same person" in line for line in receipt.not_covered)
     assert any("under several names" in line for line in receipt.not_covered)
     assert receipt.parameters["arguments"]["max_rows_per_group"] == 3
+    assert "max_rows_per_group" not in logistic(max_rows_per_group=None).fit(X, Y).guarantee_.parameters["arguments"]
     path = tmp_path / "receipt.json"
     path.write_text(receipt.to_json())
     assert verify_receipt(path).passed
@@ -58,13 +58,6 @@ def test_the_receipt_speaks_of_persons_and_is_made_again(tmp_path):
         path.write_text(json.dumps(data))
         assert not verify_receipt(path).passed
     assert "all rows of one person" in receipt_page(receipt)
-
-
-def test_receipts_without_groups_stay_what_they_were():
-    receipt = logistic(max_rows_per_group=None).fit(X, Y).guarantee_
-    assert "max_rows_per_group" not in receipt.parameters["arguments"]
-    assert receipt.unit == unit_of(None)
-    assert any("rows of the same person" in line for line in receipt.not_covered)
 
 
 def test_rows_that_are_not_used_have_no_say():
@@ -128,13 +121,6 @@ def test_every_estimator_takes_groups(rows):
         model = clone(model).set_params(max_rows_per_group=rows).fit(pd.DataFrame(X), labels, groups=list(GROUPS))
         assert model.guarantee_.unit == unit_of(rows)
         assert model.plan(N, 3).event is not None
-
-
-def test_groups_in_a_pipeline_and_with_weights():
-    given = {"max_sample_weight": 2.0}
-    pipe = make_pipeline(Normalizer(), logistic(**given))
-    pipe.fit(X, Y, dplogisticregression__groups=GROUPS, dplogisticregression__sample_weight=np.ones(N))
-    assert pipe[-1].guarantee_.unit == unit_of(3)
 
 
 def test_intervals_are_not_given_for_persons():

@@ -3,14 +3,11 @@
 import pickle
 
 import numpy as np
-import pandas as pd
 import pytest
 import scipy.sparse as sp
-from sklearn.base import clone
-from sklearn.pipeline import Pipeline
 
 import sottovoce as sv
-from sottovoce.exceptions import DataError, LedgerError, ParameterError, PrivacyWarning
+from sottovoce.exceptions import DataError, LedgerError, ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import NothingReleased
 
@@ -123,22 +120,6 @@ def test_no_value_leaves_the_finite_numbers(dtype, cut, recwarn):
     assert [one for one in recwarn if "fitted privately before" not in str(one.message)] == []
 
 
-def test_names_of_columns():
-    frame = pd.DataFrame(X, columns=["year", "share", "balance"])
-    fitted = scaler().fit(frame)
-    assert list(fitted.get_feature_names_out()) == ["year", "share", "balance"]
-    assert list(clone(fitted).set_output(transform="pandas").fit(frame).transform(frame).columns) == list(frame.columns)
-    assert list(fitted.to_sklearn().feature_names_in_) == list(frame.columns)
-    with pytest.raises(ValueError, match="feature names should match"):
-        fitted.transform(frame[["share", "year", "balance"]])
-
-
-def test_a_seed_repeats_the_release_and_no_seed_does_not():
-    np.testing.assert_array_equal(scaler().fit(X).location_, scaler().fit(X).location_)
-    assert (scaler(random_state=None).fit(X).location_ != scaler(random_state=None).fit(X).location_).any()
-    assert scaler().fit(X).guarantee_.seeded
-
-
 def test_the_receipt():
     receipt = scaler(bounds=(-100.0, 3_000.0)).fit(X).guarantee_
     assert receipt.epsilon == 1.0 and receipt.epsilon_at(1e-6) <= 1.0
@@ -177,27 +158,3 @@ def test_persons():
     assert (np.abs(fitted.transform(X).mean(axis=0)) < 1.5).all()
     nobody = scaler(max_rows_per_group=2).fit(X, groups=[None] * len(X))
     assert (np.isfinite(nobody.scale_) & (nobody.scale_ > 0.0)).all()
-
-
-def test_in_a_plain_pipeline_there_are_two_receipts_and_they_say_so(recwarn):
-    y = (X[:, 0] > 1990.0).astype(int)
-    model = sv.DPLogisticRegression(epsilon=0.8, delta=1e-6, data_norm=5.0, classes=[0, 1])
-    fitted = Pipeline([("scale", scaler(epsilon=0.2, random_state=None)), ("model", model)]).fit(X, y)
-    assert not [one for one in recwarn if "learned from the data" in str(one.message)]
-    said = (
-        'what the steps before the model in its pipeline learned from the data: "scale" (DPScaler, with a receipt of '
-        "its own: epsilon=0.2, delta=1e-06, which add up with this one)"
-    )
-    assert said in fitted["model"].guarantee_.not_covered
-    assert fitted["scale"].guarantee_.epsilon == 0.2
-    from sklearn.preprocessing import StandardScaler
-
-    both = Pipeline([("plain", StandardScaler()), ("scale", scaler()), ("model", model)])
-    with pytest.warns(PrivacyWarning, match=r"^.plain. \(StandardScaler\) learned from the data"):
-        both.fit(X, y)
-
-
-def test_what_was_fitted_can_be_changed_also_where_nothing_was_released():
-    fitted = scaler(epsilon=1e-4).fit(X)
-    assert not fitted.plan(*X.shape).rounds
-    assert fitted.location_.flags.writeable and fitted.scale_.flags.writeable

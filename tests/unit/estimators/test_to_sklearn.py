@@ -15,6 +15,7 @@ from sklearn.svm import LinearSVC
 
 import sottovoce as sv
 from sottovoce.estimators.persistence import model_from_json, model_to_json
+from support.pairs import by_pairs
 
 BUDGET = {"epsilon": 2.0, "delta": 1e-4, "random_state": 0}
 RIDGE = {**BUDGET, "data_norm": 2.0, "label_bounds": (-0.5, 0.5)}
@@ -30,28 +31,30 @@ def table(n=600):
     return X, scores[:, 0], scores.argmax(axis=1)
 
 
-def classifiers():
-    for name, options in (
-        ("DPLogisticRegression", {"data_norm": 2.0}),
-        ("DPLinearSVC", {"data_norm": 2.0}),
-        ("DPSparseLogisticRegression", {"data_bound": 1.0, "radius": 5.0}),
-    ):
-        for classes in (TWO, THREE):
-            yield pytest.param(getattr(sv, name)(**BUDGET, **options, classes=classes), id=f"{name}-{len(classes)}")
-    yield pytest.param(sv.DPLogisticRegression(**BUDGET, data_norm=2.0, classes=THREE, solver="scd"), id="one-vs-rest")
+SPARSE = {"data_bound": 1.0, "radius": 5.0}
+CLASSIFIERS = {
+    "logistic, two": (sv.DPLogisticRegression(classes=TWO, data_norm=2.0), LogisticRegression),
+    "logistic, three": (sv.DPLogisticRegression(classes=THREE, data_norm=2.0), LogisticRegression),
+    "one-vs-rest": (sv.DPLogisticRegression(classes=THREE, data_norm=2.0, solver="scd"), OneVsRestClassifier),
+    "svc, two": (sv.DPLinearSVC(classes=TWO, data_norm=2.0), LinearSVC),
+    "svc, three": (sv.DPLinearSVC(classes=THREE, data_norm=2.0), LinearSVC),
+    "sparse, two": (sv.DPSparseLogisticRegression(classes=TWO, **SPARSE), LogisticRegression),
+    "sparse, three": (sv.DPSparseLogisticRegression(classes=THREE, **SPARSE), OneVsRestClassifier),
+}
 
 
-@pytest.mark.parametrize("model", list(classifiers()))
-@pytest.mark.parametrize("kind", ["array", "float32", "sparse", "frame"])
-def test_classifiers_agree(model, kind):
+@pytest.mark.parametrize(("name", "kind"), by_pairs(list(CLASSIFIERS), ["array", "float32", "sparse", "frame"]))
+def test_classifiers_agree(name, kind):
+    model, wanted = CLASSIFIERS[name]
     X, scores, winner = table()
     y = np.array(THREE)[winner] if len(model.classes) == 3 else np.array(TWO)[(scores > 0).astype(int)]
     names = ["a", "b", "c", "d"]
     X = {
         "array": X, "float32": X.astype(np.float32), "sparse": sp.csr_array(X), "frame": pd.DataFrame(X, columns=names),
     }[kind]  # fmt: skip
-    model = clone(model).fit(X, y)
+    model = clone(model).set_params(**BUDGET).fit(X, y)
     plain = model.to_sklearn()
+    assert type(plain) is wanted
     np.testing.assert_allclose(plain.decision_function(X), model.decision_function(X), **CLOSE)
     np.testing.assert_array_equal(plain.predict(X), model.predict(X))
     np.testing.assert_array_equal(plain.classes_, model.classes_)
@@ -64,18 +67,6 @@ def test_classifiers_agree(model, kind):
         assert list(plain.feature_names_in_) == names
         with pytest.raises(ValueError, match="feature names"):
             plain.predict(X[["b", "a", "c", "d"]])
-
-
-def test_kinds_of_classifiers():
-    X, scores, winner = table()
-    two, three = np.array(TWO)[(scores > 0).astype(int)], np.array(THREE)[winner]
-    logistic = sv.DPLogisticRegression(**BUDGET, data_norm=2.0, classes=TWO)
-    assert type(logistic.fit(X, two).to_sklearn()) is LogisticRegression
-    logistic.set_params(classes=THREE)
-    assert type(logistic.fit(X, three).to_sklearn()) is LogisticRegression
-    assert type(logistic.set_params(solver="scd").fit(X, three).to_sklearn()) is OneVsRestClassifier
-    svc = sv.DPLinearSVC(**BUDGET, data_norm=2.0, classes=THREE)
-    assert type(svc.fit(X, three).to_sklearn()) is LinearSVC
 
 
 def test_ties_between_classes_go_to_the_same_one():
