@@ -142,11 +142,13 @@ lint: $(READY)
 	$(BIN)/python .ci/trusted.py
 	$(BIN)/python .ci/budget.py
 
-# the site, into site/: warnings are errors, then links, anchors and outside addresses of all pages are checked
+# the site, into site/: warnings are errors, then links, anchors and outside addresses of all pages are checked, then what
+# tutorials print and how pages look. `make docs TUTORIALS=` does not run the tutorials
 docs: $(DOCS_READY)
 	rm -rf site
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d $(VENV)/.doctrees docs site
 	$(BIN)/python docs/check_site.py site
+	$(BIN)/python -m pytest -q tests/end_to_end/test_site.py
 
 # benchmarks in their short form, as many as fit into ten minutes on two cores; all of them in full take many hours
 bench: $(READY)
