@@ -1,26 +1,5 @@
 """Every error and warning that sottovoce raises on purpose.
 
-::
-
-    SottovoceError
-    +-- ParameterError     (also ValueError)  an argument is missing, out of range or does not fit another one
-    +-- DataError          (also ValueError)  the data break a public fact that was declared about them
-    |   +-- TableError                        a file, a column or a line of a table cannot be used
-    +-- SchemaError        (also ValueError)  a schema file is wrong
-    +-- ModelFormatError   (also ValueError)  a model or receipt file cannot be read
-    +-- AccountingError    (also ValueError)  an event cannot be accounted, or a budget would be overspent
-    +-- MessageError       (also ValueError)  bytes or values are not a message between coordinator and party
-    +-- PartyError                            a party of a vertical training refused or failed; the message names it
-    +-- ClusterError                          workers of a cluster are gone, out of reach, or lost faster than rebuilt
-    +-- StorageError                          a database or the scratch disk cannot be used: out of reach, full
-    +-- AuditError                            an estimator under audit failed, or cannot be run
-    +-- LedgerError                           a privacy ledger cannot be used: not there, not reachable, wrong use
-        +-- BudgetError    (also ValueError)  a charge does not fit the budget of its data set; names both
-        +-- LedgerIntegrityError              the entries of a ledger were changed, lost or put in another order
-
-    SottovoceWarning (UserWarning)
-    +-- PrivacyWarning     the guarantee is weaker than it may look; the receipt says the same
-
 Errors are raised before any noise is drawn wherever the cause can be known by then. They are shown to the person who
 holds the data: they may quote a value of the data, so treat them as private when the data are.
 """

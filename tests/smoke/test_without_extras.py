@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+from support.schemas import schema_text
+
 pytestmark = pytest.mark.slow  # processes of their own; `make oldest` and `make matrix` run them too
 
 # as if the libraries that extras bring, and data frames, were not installed
@@ -66,41 +68,21 @@ def test_everything_on_arrays(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("arguments", "extra"),
+    ("command", "extra"),
     [
-        (["schema", "people.csv"], "tables"),
-        (["schema", "people.parquet"], "tables"),
-        (
-            [
-                "fit",
-                "people.csv",
-                "--schema",
-                "s.toml",
-                "--model",
-                "logistic",
-                "--epsilon",
-                "1",
-                "--delta",
-                "0.1",
-                "--out",
-                "m",
-            ],
-            "tables",
-        ),
-        (["ledger", "show", "--ledger", "sqlite:///budget.db"], "ledger"),
-        (["receipt", "key", "--out", "officer.key"], "sign"),
+        ("schema people.csv", "tables"),
+        ("schema people.parquet", "tables"),
+        ("fit people.csv --schema s.toml --model logistic --epsilon 1 --delta 0.1 --out m", "tables"),
+        ("ledger show --ledger sqlite:///budget.db", "ledger"),
+        ("local tokens missing.json --key k --count 1", "collector"),
+        ("receipt key --out officer.key", "sign"),
     ],
-    ids=lambda value: " ".join(value[:2]) if isinstance(value, list) else value,
 )
-def test_a_command_names_the_extra_it_needs(tmp_path, arguments, extra):
+def test_a_command_names_the_extra_it_needs(tmp_path, command, extra):
     (tmp_path / "people.csv").write_text("age,ill\n17,no\n80,yes\n")
     (tmp_path / "people.parquet").write_bytes(b"PAR1")
-    (tmp_path / "s.toml").write_text(
-        'format = "sottovoce-schema"\nversion = 1\nconfirmed = true\ntarget = "ill"\n'
-        '[columns.age]\ntype = "numeric"\nbounds = [0, 100]\n[columns.ill]\ntype = "categorical"\n'
-        'categories = ["no", "yes"]\n'
-    )
-    done = command_line(tmp_path, *arguments)
+    (tmp_path / "s.toml").write_text(schema_text("ill", "confirmed = true\n", age=(0, 100), ill=["no", "yes"]))
+    done = command_line(tmp_path, *command.split())
     assert done.returncode == 2, done.stdout + done.stderr
     (line,) = done.stderr.splitlines()
     assert line.startswith("error: ")

@@ -64,12 +64,6 @@ def test_the_page_of_claims_has_each_with_its_figure():
         assert f"**{each.claim}**: {each.measured}" in page
 
 
-def test_all_are_run_together():
-    command = [sys.executable, "-m", "benchmarks", "--list"]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
-    assert [line.split()[0] for line in done.stdout.splitlines()] == SCRIPTS
-
-
 def texts():
     """Every page, and every text inside the code, with what it is called."""
     for folder, ending in ((".", "*.md"), ("docs", "*.md"), ("benchmarks", "*"), ("src", "*.py"), ("tests", "*")):
@@ -94,22 +88,6 @@ def test_commands_of_all_texts_name_scripts_and_options_that_exist(helps):
                 assert re.search(rf"{option}\b", helps[name]), f"{path}: {name} takes no {option}"
             found += 1
     assert found > 60
-
-
-def test_scripts_that_texts_name_exist():
-    """Paths and modules, whether with a command or not."""
-    found = 0
-    for path, text in texts():
-        if path.name == "CHANGELOG.md":  # of what was there
-            continue
-        named = set(re.findall(r"\b(benchmarks/[\w/]+\.\w+)", text))
-        named |= {f"{name.replace('.', '/')}.py" for name in re.findall(r"\b(benchmarks(?:\.[a-z_][\w]*){2,})\b", text)}
-        for name in sorted(named):
-            # a module, a folder of them, or an attribute of a module
-            there = [ROOT / name, (ROOT / name).with_suffix(""), (ROOT / name).parent.with_suffix(".py")]
-            assert any(each.exists() for each in there) or "results" in name, f"{path}: there is no {name}"
-            found += 1
-    assert found > 150
 
 
 def test_the_driver_takes_options_and_shows_keeps_and_writes_tables(tmp_path, monkeypatch, capsys):

@@ -186,19 +186,6 @@ def test_folders_of_other_sources_go_when_nobody_used_them_for_a_month(package):
     assert foreign.exists()
 
 
-# The program of a user who can write nowhere but among temporary files.
-PROGRAM = """\
-import sys
-sys.path.insert(0, {place!r})
-import numpy as np
-import sottovoce as sv
-from sottovoce import _compiling
-X = np.random.default_rng(0).uniform(-1, 1, (200, 2))
-sv.DPLinearSVC(epsilon=1.0, delta=1e-4, data_norm=2.0, classes=[0, 1]).fit(X, (X[:, 0] > 0).astype(int))
-print(_compiling.__file__, _compiling.FOLDER)
-"""
-
-
 # As root, permissions bind nobody: then without the rights to pass them over.
 BOUND = ("setpriv", "--bounding-set", "-dac_override,-dac_read_search") if os.getuid() == 0 else ()
 
@@ -211,42 +198,12 @@ def permissions_bind(place):
     return done.returncode != 0
 
 
-@pytest.fixture
-def read_only(tmp_path):
-    """A copy of the package and a home that cannot be written, and a folder for temporary files that can."""
-    shutil.copytree(SOURCE, tmp_path / "place" / "sottovoce", ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("place/home", "tmp"):
-        (tmp_path / name).mkdir()
-    folders = [tmp_path / "place", *(path for path in (tmp_path / "place").rglob("*") if path.is_dir())]
-    for folder in folders:
-        folder.chmod(0o555)
-    yield tmp_path
-    for folder in folders:
-        folder.chmod(0o755)
-
-
-def test_first_fit_in_a_read_only_package_and_home(read_only):
-    place, temporary = read_only / "place", read_only / "tmp"
-    if not permissions_bind(place):
-        pytest.skip("no permission binds this user, and there is no setpriv")
-    done = subprocess.run(
-        [*BOUND, sys.executable, "-c", PROGRAM.format(place=str(place))],
-        env={"HOME": str(place / "home"), "TMPDIR": str(temporary), "PATH": os.environ["PATH"]},
-        cwd=place, capture_output=True, text=True, timeout=300, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stderr
-    source, folder = done.stdout.split()
-    assert source == str(place / "sottovoce" / "_compiling.py")
-    assert Path(folder).parent.parent == temporary
-    assert list(Path(folder).rglob("*.nbc"))
-    assert not list(place.rglob("__pycache__"))
-
-
+@pytest.mark.parametrize("compiled", [1, 0])
 @pytest.mark.parametrize("place", ["NUMBA_CACHE_DIR", "XDG_CACHE_HOME", "TMPDIR"])
-def test_what_the_installer_compiled_is_copied_by_those_who_cannot_write_there(package, tmp_path, place):
+def test_what_the_installer_compiled_is_copied_by_those_who_cannot_write_there(package, tmp_path, place, compiled):
     _compiling.plain_times(package)
     assert all(path.stat().st_mtime.is_integer() for path in kernel_sources(package))
-    assert result_of_kernel(package) == [1, 0]
+    assert not compiled or result_of_kernel(package) == [1, 0]
     made = cache_folder(package)
     folders = [package, *(path for path in package.rglob("*") if path.is_dir())]
     for folder in folders:
@@ -257,9 +214,10 @@ def test_what_the_installer_compiled_is_copied_by_those_who_cannot_write_there(p
         (tmp_path / "own").mkdir()
         places = {name: str(package / "no") for name in ("NUMBA_CACHE_DIR", "XDG_CACHE_HOME")}
         places |= {"TMPDIR": str(tmp_path), place: str(tmp_path / "own")}
-        assert result_of_kernel(package, *BOUND, **places) == [1, 1]
+        assert result_of_kernel(package, *BOUND, **places) == [1, compiled]
         (found,) = (tmp_path / "own").rglob(made.name)
-        assert {file.name for file in found.rglob("*")} == {file.name for file in made.rglob("*")}
+        assert {file.name for file in found.rglob("*")} >= {file.name for file in made.rglob("*")}
+        assert list(found.rglob("*.nbc")) and result_of_kernel(package, *BOUND, **places) == [1, 1]
     finally:
         for folder in folders:
             folder.chmod(0o755)

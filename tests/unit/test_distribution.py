@@ -43,14 +43,6 @@ def test_the_readme_of_the_wheel_leads_where_the_one_here_does(wheel):
         assert address.startswith("https://")
 
 
-def test_twine_finds_nothing_to_say(wheel):
-    done = subprocess.run(
-        [sys.executable, "-m", "twine", "check", "--strict", wheel], capture_output=True, text=True, check=False
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "PASSED" in done.stdout
-
-
 def test_the_wheel_has_the_proofs(wheel):
     with zipfile.ZipFile(wheel) as opened:
         for name in proof_names():
@@ -64,15 +56,6 @@ def test_the_wheel_has_the_proofs(wheel):
             opened.read("sottovoce/proofs/privacy/mechanisms.csv")
             == (ROOT / "docs/privacy/mechanisms.csv").read_bytes()
         )
-
-
-def test_the_readme_is_given_the_addresses_of_the_project():
-    hook = PROJECT["tool"]["hatch"]["metadata"]["hooks"]["fancy-pypi-readme"]
-    picture, page, other = (one["replacement"] for one in hook["substitutions"])
-    urls = PROJECT["project"]["urls"]
-    assert picture == f"![\\1]({urls['Source']}\\2?raw=true)"
-    assert page == f"]({urls['Documentation']}\\1.html\\2)"
-    assert other == f"]({urls['Source']}\\1)"
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 import contextlib
 import copy
-import math
 import os
 import pickle
 import threading
@@ -22,7 +21,6 @@ from sottovoce.vertical import (
     InProcessParties,
     Party,
     VerticalLogisticRegression,
-    VerticalRidge,
     VerticalSparseLogisticRegression,
     split_columns,
 )
@@ -75,24 +73,6 @@ def test_a_stream_that_is_open_during_a_fork_has_another_key_in_the_child(purpos
     theirs, ours = np.frombuffer(in_child(draw), np.uint32), np.frombuffer(draw(), np.uint32)
     assert len(theirs) == 500
     assert np.intersect1d(ours, theirs).size <= 2  # equal words by chance: 6e-5 on average
-
-
-@needs_fork
-def test_two_children_of_one_process_differ_and_so_do_their_children():
-    held = Streams().generator(Purpose.NOISE)
-
-    def draw():
-        return held.bytes(32)
-
-    def begin():
-        """A stream of each purpose of one's own, as each fit makes them."""
-        streams = Streams()
-        return b"".join(streams.generator(purpose).bytes(32) for purpose in Purpose)
-
-    found = [draw(), in_child(draw), in_child(draw), in_child(lambda: in_child(draw)), draw()]
-    begun = [begin(), in_child(begin), in_child(begin)]
-    found += [words[place : place + 32] for words in begun for place in range(0, 32 * len(Purpose), 32)]
-    assert len(set(found)) == 5 + 3 * len(Purpose)
 
 
 @needs_fork
@@ -169,14 +149,6 @@ def test_parties_are_of_one_process_and_are_not_copied(monkeypatch):
         for make in (copy.copy, copy.deepcopy, pickle.dumps):
             with pytest.raises(TypeError, match="cannot be copied"):
                 make(held)
-
-
-@needs_fork
-def test_fits_go_on_after_a_fork_in_both_processes():
-    model = sv.DPRidge(**RIDGE).fit(X, T)
-    theirs = in_child(lambda: model.fit(X, T).coef_.tobytes())
-    assert len(theirs) == 32
-    assert theirs != model.fit(X, T).coef_.tobytes()
 
 
 @needs_fork
@@ -285,12 +257,3 @@ def test_a_budget_that_two_threads_charge_at_once_is_not_overspent(monkeypatch):
     answers = at_once(lambda: budget.charge(event), lambda: budget.charge(event))
     assert sorted(map(bool, answers)) == [False, True]
     assert budget.spent == event
-
-
-def test_an_exact_vertical_ridge_in_two_threads_with_objects_of_their_own():
-    def fit():
-        parties = split_columns(X, {"a": [0, 1], "b": [2, 3]})
-        return VerticalRidge(epsilon=math.inf).fit(parties, T).decision_function(parties)
-
-    one, two = at_once(fit, fit)
-    np.testing.assert_array_equal(one, two)

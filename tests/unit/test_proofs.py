@@ -29,12 +29,27 @@ def receipt():
     return model.fit(X, np.arange(30) % 2).guarantee_
 
 
-def proofs_of_the_code():
-    """Texts in the code that are the path of a proof and nothing else: docstrings name one inside a sentence."""
-    for path in sorted((ROOT / "src").rglob("*.py")):
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-            if isinstance(node, ast.Constant) and isinstance(node.value, str):
-                yield from re.findall(r"\Adocs/(?:privacy|papers)/[\w.]+\Z", node.value)
+def pages_that_code_names(tree):
+    """Paths of pages in the texts of a module that are no docstrings, nor texts of parameters, which end in some."""
+    silent = {
+        id(node.body[0].value) for node in ast.walk(tree)
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef) and isinstance(node.body[0], ast.Expr)
+    }  # fmt: skip
+    for call in ast.walk(tree):
+        if isinstance(call, ast.Call) and getattr(call.func, "id", "") in ("parameter", "attribute"):
+            silent |= {id(node) for node in ast.walk(call)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and id(node) not in silent:
+            yield from re.findall(r"docs/[\w/]+\.md", node.value)
+
+
+def test_pages_that_receipts_and_messages_name_come_with_the_package():
+    named = set()
+    for path in (path for path in (ROOT / "src").rglob("*.py") if path.name != "reproduce.py"):  # run in a checkout
+        named |= set(pages_that_code_names(ast.parse(path.read_text(encoding="utf-8"))))
+    assert len(named) > 20
+    for path in sorted(named):
+        assert proof_page(path) == (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_all_addresses_begin_with_the_home_page():
@@ -66,14 +81,6 @@ def test_without_an_installed_package_a_path_stays_a_path(monkeypatch):
 @pytest.mark.parametrize("text", ["none: this run is not private", "docs/privacy/../x.md", "docs/privacy/x.md\n", "p"])
 def test_what_is_no_page_gets_no_address(text):
     assert where_to_read(text) == (text,)
-
-
-def test_every_proof_that_code_names_is_shipped():
-    named = sorted(set(proofs_of_the_code()))
-    assert len(named) > 15
-    for path in named:
-        assert (ROOT / path).exists(), path
-        assert proof_page(path) == (ROOT / path).read_text(encoding="utf-8")
 
 
 def test_names_and_titles():

@@ -70,15 +70,6 @@ def imports_of(path):
             yield from (alias.name for alias in node.names if alias.name.split(".")[0] == "sottovoce")
 
 
-def test_imports_run_one_way():
-    """Between packages and inside them; the order is in pyproject.toml, for who reads and for who checks."""
-    done = subprocess.run(
-        [sys.executable, "-c", "from importlinter.cli import lint_imports_command as run; run()"],
-        cwd=ROOT, capture_output=True, text=True, check=False,
-    )  # fmt: skip
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def modules():
     """Yield the names of all modules that are not packages."""
     for path in SOURCE.rglob("*.py"):
@@ -115,20 +106,3 @@ def test_only_commands_know_the_collector():
                 assert not name.startswith(("sottovoce.local.collector", "starlette", "sqlalchemy", "uvicorn")), path
         if parts[0] != "cli":
             assert not [name for name in imports_of(path) if name.startswith("sottovoce.local.collector")], path
-
-
-def test_a_missing_extra_is_told():
-    code = (
-        "import sys\n"
-        "sys.modules['sqlalchemy'] = None\n"
-        "import importlib.util as u\n"
-        "find = u.find_spec\n"
-        "u.find_spec = lambda name, *rest: None if name == 'sqlalchemy' else find(name, *rest)\n"
-        "import sottovoce.local, sottovoce.cli\n"
-        "assert 'starlette' not in sys.modules and 'uvicorn' not in sys.modules\n"
-        "from sottovoce.cli import app\n"
-        "app(['local', 'tokens', sys.argv[1], '--key', 'k', '--count', '1'])\n"
-    )
-    done = subprocess.run([sys.executable, "-c", code, "missing.json"], capture_output=True, text=True, check=False)
-    assert done.returncode == 2
-    assert 'the collector needs sqlalchemy, which is not installed: pip install "sottovoce[collector]"' in done.stderr

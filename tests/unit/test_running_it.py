@@ -103,14 +103,6 @@ def test_images_hold_pinned_versions(image):
             assert re.search(rf"^{name}(\[\w+\])?==", lock, re.MULTILINE), requirement
 
 
-def test_what_the_images_are_built_from_is_let_in():
-    allowed = {line[1:] for line in (ROOT / ".dockerignore").read_text().splitlines() if line.startswith("!")}
-    needed = {"pyproject.toml", "src", PROJECT["readme"] if isinstance(PROJECT.get("readme"), str) else "README.md"}
-    needed |= {*PROJECT["license-files"], "requirements-dev.lock"}
-    assert needed <= allowed
-    assert all((ROOT / path).exists() for path in allowed)
-
-
 def test_the_collector_imports_no_more_than_its_image_has(tmp_path):
     """It runs without the packages that compute."""
     (listed,) = re.findall(r"pip install (numpy .*?)$", last("build-collector", "RUN"))

@@ -6,8 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from support.data import VARIABLE
-
 ROOT = Path(__file__).parents[2]
 TESTS = ROOT / "tests"
 MAKERS = ("default_rng", "RandomState", "Random")
@@ -37,30 +35,12 @@ def test_no_function_draws_from_a_generator_of_its_module(trees):
                 assert not drawn, f"{function.name} draws from the generator {drawn} of {path.name}: make its own in it"
 
 
-def test_one_place_reads_where_real_data_are():
-    """An empty variable, a folder that is not there and a missing file are one rule's business."""
-    readers = [
-        str(path.relative_to(ROOT))
-        for folder in ("tests", "benchmarks", "examples")
-        for path in (ROOT / folder).rglob("*.py")
-        if "tutorials" not in path.parts  # they are read alone, by people who have no tests
-        and f'"{VARIABLE}"' in path.read_text(encoding="utf-8")
-    ]
-    assert readers == ["tests/support/data.py"]
-
-
 def test_folders_of_unit_tests_are_packages_of_the_source():
     """Who looks for the tests of a package finds them in the folder of its name."""
     for folder in (TESTS / "unit").rglob("*"):
         if folder.is_dir() and folder.name != "__pycache__":
             mirrored = ROOT / "src" / "sottovoce" / folder.relative_to(TESTS / "unit")
             assert (mirrored / "__init__.py").exists(), f"{folder} mirrors no package of the source"
-
-
-def test_folders_of_tests_are_on_their_page():
-    page = (TESTS / "README.md").read_text(encoding="utf-8")
-    for folder in TESTS.iterdir():
-        assert not folder.is_dir() or folder.name == "__pycache__" or f"**`{folder.name}/`**" in page, folder
 
 
 def test_what_tests_share_is_in_support(trees):

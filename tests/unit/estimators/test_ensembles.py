@@ -28,25 +28,6 @@ def logistic(**options):
     return sv.DPLogisticRegression(**{**BUDGET, "data_norm": 2.0, "classes": NAMES, **options})
 
 
-def svc(**options):
-    return sv.DPLinearSVC(**{**BUDGET, "data_norm": 2.0, "classes": NAMES, **options})
-
-
-@pytest.mark.parametrize("names", [NAMES, ["a", "b", "c"]], ids=["two", "three"])
-@pytest.mark.parametrize("voting", ["hard", "soft"])
-def test_voting(names, voting):
-    X, y = table(names=names)
-    members = [("a", logistic(classes=names)), ("b", logistic(classes=names, random_state=1))]
-    if voting == "hard":
-        members.append(("c", svc(classes=names)))
-    whole = VotingClassifier(members, voting=voting).fit(X, y)
-    assert list(whole.classes_) == names
-    assert whole.score(X, y) > 0.8
-    assert set(whole.predict(X)) <= set(names)
-    alone = logistic(classes=names).fit(X, y)
-    np.testing.assert_array_equal(whole.estimators_[0].coef_, alone.coef_)  # the same model of the same classes
-
-
 def test_weights_are_routed():
     X, y = table()
     weights = np.where(X[:, 0] > 0, 2.0, 0.5)
@@ -72,7 +53,7 @@ def test_bagging_copies_no_rows():
     X, y = table()
     sparse = sv.DPSparseLogisticRegression(**BUDGET, data_bound=1.0, radius=5.0, classes=NAMES)
     lasso = sv.DPLasso(**BUDGET, data_bound=1.0, radius=5.0, label_bounds=(-1, 1))
-    search = sv.DPSearchCV(svc(epsilon=None, delta=None, random_state=None), {"alpha": [1e-4]}, **BUDGET, n_iter=1)
+    search = sv.DPSearchCV(logistic(epsilon=None, delta=None, random_state=None), {"alpha": [1e-4]}, **BUDGET, n_iter=1)
     for kind, member, labels in (
         (BaggingClassifier, sparse, y),
         (BaggingClassifier, make_pipeline(Normalizer(), logistic()), y),

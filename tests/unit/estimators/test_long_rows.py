@@ -98,7 +98,7 @@ def test_a_public_bound_is_one_that_rows_keep():
     assert fitted(2, epsilon=np.inf).row_bound_ is None
 
 
-@pytest.mark.parametrize("epsilon", [0.1, 0.3, 1.0, 3.0])
+@pytest.mark.parametrize("epsilon", [0.1, 1.0])
 def test_a_long_tail_makes_no_model_worse_than_a_constant(epsilon):
     half = N // 2
     for seed in range(3):

@@ -108,8 +108,7 @@ def test_a_secret_number_of_rows_is_told_by_no_refusal():
             assert clone(model).fit(kind(np.ones((n, 3))), np.ones(n, int)).guarantee_.epsilon == 1.0
 
 
-@pytest.mark.parametrize("rows", [1, 3])
-def test_every_estimator_takes_groups(rows):
+def test_every_estimator_takes_groups():
     y = np.clip(X @ [1.0, -0.5, 0.2], -1.0, 1.0)
     for model, labels in (
         (sv.DPRidge(epsilon=2.0, delta=1e-6, data_norm=2.0, label_bounds=(-1, 1)), y),
@@ -118,8 +117,8 @@ def test_every_estimator_takes_groups(rows):
         (sv.DPSparseLogisticRegression(epsilon=2.0, delta=1e-6, data_bound=1.0, radius=2.0, classes=[-1, 1]), Y),
         (sv.DPLogisticRegression(epsilon=2.0, delta=1e-6, data_norm=2.0, classes=[-1, 0, 1]), Y),
     ):
-        model = clone(model).set_params(max_rows_per_group=rows).fit(pd.DataFrame(X), labels, groups=list(GROUPS))
-        assert model.guarantee_.unit == unit_of(rows)
+        model = clone(model).set_params(max_rows_per_group=3).fit(pd.DataFrame(X), labels, groups=list(GROUPS))
+        assert model.guarantee_.unit == unit_of(3)
         assert model.plan(N, 3).event is not None
 
 

@@ -12,6 +12,7 @@ from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.report import verify_receipt
 from support.noise import switch_off_gaussians
 from support.optimum import estimator, labels, objective, reference, table
+from support.pairs import by_pairs
 from support.replay import grey_box
 from support.solvers import by_name
 
@@ -26,9 +27,9 @@ def made(loss, **parameters):
     return estimator(loss, **{"epsilon": 1.0, **parameters})
 
 
-@LOSSES
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("epsilon", [1.0, math.inf])
+@pytest.mark.parametrize(
+    ("loss", "sparse", "epsilon"), by_pairs(["squared", "logistic", "hinge"], [False, True], [1.0, math.inf])
+)
 def test_weights_of_1_change_nothing(loss, sparse, epsilon):
     rows, y = sp.csr_array(X) if sparse else X, labels(loss, SCORE)
     options = {"calibration_share": 0.0}  # with weights there is neither slope nor shift
@@ -76,25 +77,6 @@ def test_weights_of_classes_are_weights_of_rows(loss):
     both = made(loss, class_weight={-1.0: 0.5, 1.0: 4.0}, max_sample_weight=2.0).fit(X, y, np.full(N, 2.0))
     assert both.guarantee_.parameters["largest weight of a row"] == 8.0
     assert both.plan(N, 8).weight_bound == 8.0
-
-
-@LOSSES
-def test_weights_count_where_there_is_no_budget_for_many_passes(loss):
-    """Two kinds of rows ask for different directions: the heavier ones get theirs, also while steps are clipped."""
-    rng = np.random.default_rng(0)
-    rows, heavy = rng.standard_normal((2000, 6)), rng.random(2000) < 0.3
-    rows /= np.linalg.norm(rows, axis=1, keepdims=True)
-    score = 6.0 * rows[np.arange(2000), np.where(heavy, 0, 1)] + rng.logistic(size=2000)
-    y = labels(loss, score)
-    weights = np.where(heavy, 10.0, 1.0)
-
-    def ratio(**given):
-        coef = np.ravel(made(loss, **given, solver="scd", max_sample_weight=10.0).fit(rows, y, weights).coef_)
-        return coef[0] / coef[1]
-
-    best = ratio(epsilon=math.inf)
-    assert best > 2.0
-    assert np.median([ratio(random_state=seed) for seed in range(5)]) > 1.5
 
 
 def test_several_classes_are_trained_one_vs_rest():
