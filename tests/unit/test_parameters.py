@@ -2,9 +2,10 @@
 
 import inspect
 import itertools
+import pickle
 
 import pytest
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 
 from sottovoce._parameters import Budgeted, attribute, estimator, parameter
 
@@ -59,6 +60,12 @@ def test_the_constructor_stores_what_it_is_given_and_nothing_else():
     assert Derived().tol == 1e-3
     assert not hasattr(made, "coef_") and not hasattr(Derived, "tol")
     assert Around(made).inner is made and Around(inner=made).inner is made
+
+
+def test_copies_are_made_and_shown_as_by_scikit_learn():
+    made = Derived(epsilon=1.0)
+    assert repr(made) == repr(clone(made)) == repr(pickle.loads(pickle.dumps(made))) == "Derived(epsilon=1.0)"
+    assert made != clone(made) and len({made, made}) == 1
 
 
 @pytest.mark.parametrize(
