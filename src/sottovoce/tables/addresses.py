@@ -38,13 +38,17 @@ class _Store:
 
     def __init__(self, scheme: str, place: str, options: Mapping[str, Any], query: str) -> None:
         self.scheme, self.place, self.options, self.query = scheme, place, dict(options), query
+        self.user, _, self.host = place.rpartition("@")
+        # of Azure the host may be that of an account, and the container stand before it, where others have a user
+        self.is_account = _SAME.get(scheme, scheme) == "abfs" and "." in self.host
+        self.container = self.user.partition(":")[0] if self.is_account and ".dfs." in self.host else ""
         self._filesystem: Any = None
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "_filesystem": None}
 
     def __repr__(self) -> str:
-        return f"{self.scheme}://{self.place.rpartition('@')[2]}"
+        return f"{self.scheme}://{f'{self.container}@' if self.container else ''}{self.host}"
 
     @property
     def is_local(self) -> bool:
@@ -52,8 +56,14 @@ class _Store:
 
     @property
     def is_server(self) -> bool:
-        """Whether a host belongs to the address alone; a bucket belongs to the path too."""
         return self.scheme in ("hdfs", "viewfs")
+
+    @property
+    def root(self) -> str:
+        """What the store's own paths begin with where an address has the store: the bucket, or the container."""
+        if self.is_server:
+            return "/"
+        return f"{self.container}/" if self.container else "" if self.is_account else f"{self.host}/"
 
     @property
     def filesystem(self) -> Any:
@@ -73,10 +83,12 @@ class _Store:
             if not self.options:
                 query = f"?{self.query}" if self.query else ""
                 return pa.fs.FileSystem.from_uri(f"{scheme}://{self.place}{query}")[0]
-            host, _, port = self.place.rpartition("@")[2].partition(":")
-            where = {"host": host or "default", **({"port": int(port)} if port else {})} if self.is_server else {}
+            host, _, port = self.host.partition(":")
+            where: dict[str, Any] = {"account_name": host.partition(".")[0]} if self.is_account else {}
+            if self.is_server:
+                where = {"host": host or "default", **({"port": int(port)} if port else {})}
             try:
-                return getattr(pa.fs, _SYSTEMS[scheme])(**where, **self.options)
+                return getattr(pa.fs, _SYSTEMS[scheme])(**{**where, **self.options})
             except TypeError as error:
                 raise ParameterError(
                     f"storage_options for {self!r} do not fit pyarrow.fs.{_SYSTEMS[scheme]}: {self.hidden(str(error))}."
@@ -84,12 +96,12 @@ class _Store:
 
     def hidden(self, text: str) -> str:
         """Return a text of somebody else's without what opens the store."""
-        user = self.place.rpartition("@")[0]
+        opening = self.user.removeprefix(self.container).split(":")
         secrets = [
             *_texts(self.options.values()),
             *(value for _, value in parse_qsl(self.query)),
-            *user.split(":"),
-            *map(unquote, user.split(":")),
+            *opening,
+            *map(unquote, opening),
         ]
         for secret in sorted(secrets, key=len, reverse=True):
             if len(secret) >= _LEAST_SECRET:
@@ -211,14 +223,12 @@ def _remote(
     if asked and options:
         raise ParameterError("storage_options and a query (?...) of the address: give all of it in storage_options.")
     store = stores.setdefault((scheme, place, asked), _Store(scheme, place, options, asked))
-    host = place.rpartition("@")[2]
-    before = f"{scheme}://{host}/" if store.is_server else f"{scheme}://"
-    path = f"/{inside}".rstrip("/") or "/" if store.is_server else f"{host}/{inside}".rstrip("/")
+    path = f"{store.root}{inside}".rstrip("/") or "/"
 
     def files(paths: Iterable[str]) -> list[DataFile]:
-        return [DataFile(store, each, before + each.lstrip("/")) for each in paths]
+        return [DataFile(store, each, f"{store!r}/{each.removeprefix(store.root)}") for each in paths]
 
-    shown = before + path.lstrip("/")
+    shown = f"{store!r}/{inside}".rstrip("/")
     with _wrapped(shown, store):
         wild = _WILD.search(path)
         info = store.filesystem.get_file_info(path)

@@ -8,10 +8,11 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyarrow import fs
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.addresses import found_files
+from sottovoce.tables.addresses import _Store, found_files
 from support.s3_store import SECRET, closed_port, options_for, put, s3_store
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (900, 2)).astype(np.float32)
@@ -130,6 +131,51 @@ def test_a_denied_key_is_an_error_without_the_key(address):
 def test_nobody_there():
     with pytest.raises(TableError, match=r"^s3://people/a\.parquet: cannot read: .*NETWORK_CONNECTION"):
         sv.ParquetTable("s3://people/a.parquet", storage_options=options_for(closed_port()))
+
+
+KEY = "c2VjcmV0IGtleQ=="
+FORMS = [  # what an address has before the path, what the store's path begins with, how the address is shown
+    ("abfs://people/", "people/", "abfs://people/"),
+    ("abfss://people@account.dfs.core.windows.net/", "people/", "abfss://people@account.dfs.core.windows.net/"),
+    (f"abfs://people:{KEY}@account.dfs.core.windows.net/", "people/", "abfs://people@account.dfs.core.windows.net/"),
+    (f"abfs://:{KEY}@account.blob.core.windows.net/people/", "people/", "abfs://account.blob.core.windows.net/people/"),
+    (f"abfs://account:{KEY}@people/", "people/", "abfs://people/"),
+    (f"s3://{KEY}:{KEY}@people/", "people/", "s3://people/"),
+    (f"hdfs://user:{KEY}@server:8020", "", "hdfs://server:8020"),  # whose paths begin at the root
+]
+
+
+@pytest.mark.parametrize(("before", "root", "shown"), FORMS, ids=[shown for *_, shown in FORMS])
+@pytest.mark.parametrize("inside", ["2026/b.parquet", "2026", "2026/?.parquet", "**/b.parquet", "", "*.parquet"])
+def test_an_address_of_every_form_is_a_path_of_its_store(tmp_path, monkeypatch, before, root, shown, inside):
+    """The store is a folder of this machine here."""
+    (tmp_path / "people" / "2026").mkdir(parents=True)
+    for name in ("a.parquet", "2026/b.parquet"):
+        pq.write_table(table_of(slice(0, 3)), tmp_path / "people" / name)
+    store = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    if before.startswith("hdfs"):
+        store, before, root, shown = (
+            fs.LocalFileSystem(),
+            *(f"{each}{tmp_path}/people/" for each in (before, root, shown)),
+        )
+    monkeypatch.setattr("sottovoce.tables.addresses._Store._connected", lambda self: store)
+    (file,) = found_files(before + inside, ".parquet")
+    name = "2026/b.parquet" if inside[:4] in ("2026", "**/b") else "a.parquet"
+    assert (file.path, file.shown) == (root + name, shown + name)
+    assert sv.ParquetTable(before + inside, target="y").shape == (3, 2)
+    assert file.hidden(f"no {KEY} for {shown}") == f"no {'***' if KEY in before else KEY} for {shown}"
+
+
+@pytest.mark.skipif(not hasattr(fs, "AzureFileSystem"), reason="this pyarrow was built without Azure")
+@pytest.mark.parametrize("address", [before for before, *_ in FORMS if "windows.net" in before])
+def test_what_opens_an_account_comes_from_its_address_or_beside_it(monkeypatch, address):
+    opened = _Store("abfs", address.partition("://")[2].partition("/")[0], {}, "").filesystem
+    assert opened.type_name == "abfs"
+    with pytest.raises(ParameterError, match=r"do not fit pyarrow\.fs\.AzureFileSystem"):
+        found_files(address, ".parquet", {"no_such_option": KEY})
+    monkeypatch.setattr(fs, "AzureFileSystem", lambda **given: given)
+    store = _Store("abfs", address.partition("://")[2].partition("/")[0], {"account_key": KEY}, "")
+    assert store.filesystem == {"account_name": "account", "account_key": KEY}
 
 
 def test_an_unknown_kind_of_address():
