@@ -2,6 +2,7 @@
 
 import gzip
 import io
+import itertools
 import os
 import re
 import threading
@@ -140,33 +141,29 @@ def test_an_interrupt_says_one_line_and_leaves_no_file(
     assert [path.name for path in tmp_path.iterdir()] == ["t.csv"]
 
 
-def test_a_column_named_like_a_prediction_is_refused_before_a_row_is_read(model: Path, tmp_path: Path) -> None:
-    table = tmp_path / "t.csv"
-    incomes(N_ROWS).rename(columns={"id": "prediction"}).to_csv(table, index=False)
-    failed = run("predict", model, table, "--id", "prediction")
-    assert (failed.exit_code, failed.stdout) == (2, "")
-    assert "--id prediction: the predictions have a column of this name" in failed.stderr
-
-
 # ----------------------------- progress
 
 
 @pytest.mark.parametrize("terminal", [True, False])
-def test_a_terminal_shows_how_much_was_read(
-    model: Path, tmp_path: Path, terminal: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("command", ["schema", "fit", "predict", "evaluate"])
+def test_a_terminal_shows_how_many_rows_were_read(
+    model: Path, tmp_path: Path, command: str, terminal: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     table, screen = written(tmp_path / "t.csv"), io.StringIO()
     monkeypatch.setattr(
         "sottovoce.cli._output.Console",
         lambda **_: Console(file=screen, force_terminal=terminal, width=80, legacy_windows=False),
     )
-    passes("schema", table, "--out", tmp_path / "s.toml")
-    passes("predict", model, table, "--out", tmp_path / "p.csv")
-    shown = screen.getvalue()
-    assert shown.count("reading t.csv") >= 2 * terminal
-    assert bool(shown) == terminal
-    n_rows = len(table.read_text(encoding="utf-8").splitlines()) - 1
-    assert (f"{n_rows:,} rows" in shown) == terminal
+    train = ("--schema", model.with_name("schema.toml"), "--model", "svm", "--epsilon", 1, "--delta", 1e-5)
+    given = {
+        "schema": (table,), "fit": (table, *train), "predict": (model, table),
+        "evaluate": (model, table, "--epsilon", 1),
+    }  # fmt: skip
+    passes(command, *given[command], "--out", tmp_path / "out")
+    counts = [int(count) for count in re.findall(r"reading t\.csv: (\d+) rows", screen.getvalue())]
+    ends = [count for count, after in itertools.pairwise([*counts, 0]) if after < count]
+    readings = 2 if command in ("fit", "evaluate") else 1  # for the number of rows, and for the rows
+    assert ends == [N_ROWS] * readings * terminal
 
 
 # ----------------------------- scores

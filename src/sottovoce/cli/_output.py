@@ -10,7 +10,7 @@ from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Se
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from rich.box import SIMPLE
 from rich.console import Console
@@ -23,6 +23,9 @@ from sottovoce._plain_data import plain
 from sottovoce._shown import in_one_line, shown
 from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
+
+if TYPE_CHECKING:
+    from sottovoce.tables import BatchedTable
 
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 
@@ -161,13 +164,17 @@ def _keep(path: Path, text: Content) -> str:
 
 
 @contextmanager
-def reading_bar(path: Path, *, shown: bool = True) -> Iterator[Callable[[int], object]]:
-    """Draw on a terminal how many rows of a table were read, where ``shown``; yield what is told how many more."""
+def reading_bar(path: Path, table: BatchedTable, *, shown: bool = True) -> Iterator[None]:
+    """Draw on a terminal how many rows of a table were read, where ``shown``."""
     console = Console(stderr=True)
     if not (shown and console.is_terminal):  # a bar that is disabled ends in an empty line with older versions of rich
-        yield lambda rows: None
+        yield
         return
     columns = SpinnerColumn(), TextColumn("{task.description}: {task.completed:,.0f} rows"), TimeElapsedColumn()
     with Progress(*columns, console=console, transient=True, redirect_stdout=False) as bar:
         task = bar.add_task(f"reading {path.name}", total=None)
-        yield partial(bar.advance, task)
+        before, table.told = table.told, partial(bar.advance, task)
+        try:
+            yield
+        finally:
+            table.told = before

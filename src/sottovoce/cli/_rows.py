@@ -39,7 +39,7 @@ class OpenedTable:
     table: BatchedTable  # the cells as they are in the file
     layout: Layout  # how cells are written
     used: Collection[str]  # columns
-    bar: Callable[[], AbstractContextManager[Callable[[int], object]]]  # draws how many rows were read
+    bar: Callable[[], AbstractContextManager[None]]  # draws how many rows were read
     n_rows: int
     groups: Callable[[], Any] | None  # returns whose row each is; None where the unit is a row
     chosen: Mask | None = None  # which rows of the file these are; None: all
@@ -68,9 +68,8 @@ class OpenedTable:
 
     def _pieces(self) -> Generator[tuple[Any, Labels]]:
         """Yield rows and labels, some at a time."""
-        with self.bar() as more:
+        with self.bar():
             for part in self.table.batches(self.used):
-                more(part.n_rows)
                 X, y = self.encoder.features(part), self.encoder.labels(part)
                 if self.chosen is not None:
                     own = self.chosen[part.first_row : part.first_row + part.n_rows]
@@ -104,11 +103,12 @@ class RowReader:
 
         ``quiet``: False draws on stderr how much of the file was read, each time that it is.
         """
-        encoder, schema, bar = self.encoder, self.schema, partial(reading_bar, path, shown=not quiet)
+        encoder, schema = self.encoder, self.schema
         table = self.reading.batches(
             path, schema.layout, names=schema.column_names, most_rows=_most_rows(_row_bytes(encoder) // 8)
         )
         used = self._refuse_lacking(table, True, ())
+        bar = partial(reading_bar, path, table, shown=not quiet)
         with bar():
             n_rows = table.n_rows
 
@@ -119,8 +119,8 @@ class RowReader:
         return OpenedTable(encoder, table, layout, used, bar, n_rows, None if schema.unit is None else people)
 
     def stream(
-        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int
-    ) -> Iterator[tuple[Table, Any, Labels | None]]:
+        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, quiet: bool
+    ) -> Generator[tuple[Table, Any, Labels | None]]:
         """Return cells, rows and labels of a file; so few at a time that they and what comes of them is small.
 
         ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
@@ -134,10 +134,13 @@ class RowReader:
             most_rows=_most_rows(width),
         )  # fmt: skip
         used = self._refuse_lacking(opened, labelled, beside)
-        return (
-            (cells, encoder.features(cells), encoder.labels(cells) if labelled else None)
-            for cells in opened.batches(used)
-        )
+
+        def parts() -> Generator[tuple[Table, Any, Labels | None]]:
+            with reading_bar(path, opened, shown=not quiet):
+                for cells in opened.batches(used):
+                    yield cells, encoder.features(cells), encoder.labels(cells) if labelled else None
+
+        return parts()
 
     def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> list[str]:
         """Refuse a table without a column that is used, tell which columns are not, and return those that are."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from sklearn.base import ClassifierMixin
 from sottovoce._files import whole_file
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import is_terminal, write_data
-from sottovoce.cli._output import check_output, reading_bar, say_how_good
+from sottovoce.cli._output import check_output, say_how_good
 from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.estimators.remote import count_right, r_squared_of, sum_squares
@@ -60,20 +60,19 @@ def predict(
     rated = count_right if isinstance(estimator, ClassifierMixin) else sum_squares
     n_rows, parts = 0, []
     # bars and predictions do not share a terminal
-    with reading_bar(table, shown=out is not None or not is_terminal()) as more:
-        stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes))
-        with _written(out) as write:
-            for number, (cells, X, y) in enumerate(stream):
-                predicted = estimator.predict(X)
-                more(len(predicted))
-                columns = [cells.column(name) for name in ids]
-                columns.append(_cells(predicted))
-                if proba:
-                    columns += [_cells(shares) for shares in estimator.predict_proba(X).T]
-                write(_csv([] if number else [[*ids, *names]], columns))
-                if y is not None:
-                    n_rows += len(y)
-                    parts.append(rated(predicted, y))
+    quiet = out is None and is_terminal()
+    stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), quiet=quiet)
+    with _written(out) as write, closing(stream):
+        for number, (cells, X, y) in enumerate(stream):
+            predicted = estimator.predict(X)
+            columns = [cells.column(name) for name in ids]
+            columns.append(_cells(predicted))
+            if proba:
+                columns += [_cells(shares) for shares in estimator.predict_proba(X).T]
+            write(_csv([] if number else [[*ids, *names]], columns))
+            if y is not None:
+                n_rows += len(y)
+                parts.append(rated(predicted, y))
     if score:
         say_how_good(how_good(parts), n_rows)
 

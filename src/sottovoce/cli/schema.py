@@ -27,8 +27,8 @@ def schema(
     reading.refuse_unknown(table)
     if out is not None:
         check_output("--out", out, inputs=(table,), overwrite=force)
-    with reading_bar(table):
-        rows = reading.batches(table, Layout())
+    rows = reading.batches(table, Layout())
+    with reading_bar(table, rows):
         draft = draft_schema(rows, target=target, layout=reading.layout(Layout()))
     if out is None:
         echo(draft, nl=False)

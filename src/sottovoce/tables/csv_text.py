@@ -55,6 +55,7 @@ class CsvText:
             self.names = [name.strip() for name in cells]
         else:
             self.names = self._given_names(cells, names, may_lack, number)
+        self.n_rows, self.counted = None, self.names[:1]  # all columns are looked at where one of them is decoded
         refuse_repeated_names(self.names, str(self._path))
         header = pa.schema([(name, pa.string()) for name in self.names]).empty_table()
         self.header = Table(header, str(self._path), self.line)
@@ -66,10 +67,6 @@ class CsvText:
                 piece = data.slice(lo, self._most_rows)
                 yield Table(piece, str(self._path), partial(_line_of, lines, lo, first_row), first_row)
                 first_row += piece.num_rows
-
-    def count(self) -> int:
-        """Return the number of rows: one column is decoded, all of them are looked at."""
-        return sum(data.num_rows for _, data in self._parsed(self.names[:1]))
 
     def line(self, row: int) -> str:
         """Return where a row stands in the file, which is read again: it is called for errors only."""

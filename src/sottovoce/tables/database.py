@@ -140,10 +140,11 @@ class DatabaseRows:
                 self.header = Table.of_rows(_without_extensions(reader.schema.empty_table()), self.source)
             self.names = list(self.header.column_names)
             refuse_repeated_names(self.names, self.source)
-            self._n_rows = self._counted()
-        if self._n_rows == 0:
+            self.n_rows = self._counted()
+        if self.n_rows == 0:
             raise TableError(f"{self.source}: the table has columns, but no row of data.")
-        self.size = self._n_rows * len(self.names) * _CELL_BYTES
+        self.size = self.n_rows * len(self.names) * _CELL_BYTES
+        self.counted = self.names
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         first_row = 0
@@ -154,9 +155,6 @@ class DatabaseRows:
                     piece = data.slice(lo, self._most_rows)
                     yield Table.of_rows(piece, self.source, first_row)
                     first_row += piece.num_rows
-
-    def count(self) -> int:
-        return self._n_rows
 
     def _ordered(self, table: str) -> tuple[str, str]:
         """Return the table as SQL names it, and what says its order."""

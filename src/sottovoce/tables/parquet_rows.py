@@ -35,17 +35,14 @@ class ParquetRows:
             refuse_repeated_names(file.schema_arrow.names, str(path))
             self.header = Table.of_rows(file.schema_arrow.empty_table(), str(path))
             self.names = list(self.header.column_names)
-            self._n_rows = file.metadata.num_rows
+            self.n_rows, self.counted = None, self.names  # all are decoded: a file that is damaged is refused
+            n_rows = file.metadata.num_rows
             decoded = sum(map(_width, file.schema_arrow.types))
             groups = [file.metadata.row_group(number) for number in range(file.metadata.num_row_groups)]
             stored = max((group.total_byte_size / max(group.num_rows, 1) for group in groups), default=0.0)
             self._batch_rows = max(1, min(most_rows, int(_BATCH_BYTES / max(decoded, stored, 1.0))))
-        if self._n_rows == 0:
+        if n_rows == 0:
             raise TableError(f"{path}: the table has columns, but no row of data.")
-
-    def count(self) -> int:
-        """Return the number of rows, all of which are decoded: a file that is damaged is refused."""
-        return sum(table.n_rows for table in self.tables(self.names))
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         self._source.refuse_changed()

@@ -6,7 +6,7 @@ ever dropped or repaired in silence. CSV cells are read as text; what a column m
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TypeAlias
@@ -63,6 +63,7 @@ class BatchedTable:
         self._content = content
         self._n_rows: int | None = None
         self._kept: list[Table] | None = None
+        self.told: Callable[[int], object] = bool  # gets how many rows more were read
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -82,14 +83,13 @@ class BatchedTable:
 
         No value is looked at: what a cell means is not asked.
         """
+        is_large = self._content.size > KEPT_BYTES
+        if is_large and self._n_rows is None:
+            self._n_rows = self._content.n_rows
         if self._n_rows is None:
-            size = self._content.size
-            if size is not None and size > KEPT_BYTES:
-                self._n_rows = self._content.count()
-                return self._n_rows
-            kept: list[Table] | None = []
+            kept: list[Table] | None = None if is_large else []
             held = count = 0
-            for table in self._content.tables(self._content.names):
+            for table in self._telling(self._content.tables(self._content.counted if is_large else self.column_names)):
                 count += table.n_rows
                 held += table.data.nbytes
                 if kept is not None:
@@ -97,14 +97,19 @@ class BatchedTable:
             self._n_rows, self._kept = count, kept
         return self._n_rows
 
+    def _telling(self, tables: Iterable[Table]) -> Iterator[Table]:
+        for table in tables:
+            yield table
+            self.told(table.n_rows)
+
     def __iter__(self) -> Iterator[Table]:
         return self.batches(self._content.names)
 
     def batches(self, names: Collection[str]) -> Iterator[Table]:
         """Give these columns alone, and maybe others: the others need not be decoded."""
         if self._kept is not None:
-            return iter(self._kept)
-        return self._content.tables([name for name in self._content.names if name in names])
+            return self._telling(self._kept)
+        return self._telling(self._content.tables([name for name in self._content.names if name in names]))
 
     def whole(self) -> Table:
         """Return all rows as one table in memory."""
