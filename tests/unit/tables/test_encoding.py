@@ -1,7 +1,9 @@
-"""Encoding: the numbers themselves, the public bound on a row, and that bad cells are named."""
+"""Encoding: each cell becomes what the schema says of it, by itself and within public bounds, or it is named."""
 
+import itertools
 import math
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,99 +23,182 @@ from sottovoce.tables import (
     Schema,
     Table,
     read_table,
-)
+)  # fmt: skip
 
 TARGET = CategoricalColumn("y", categories=("no", "yes"), aliases=(("yes.", "yes"),))
+MARKERS = ("?", "")
+NUMERIC = [
+    NumericColumn("x", bounds=(-1, 3)),
+    NumericColumn("x", bounds=(0, 1), outside="error"),
+    NumericColumn("x", bounds=(5, 5 + math.e**2), scale="log"),
+    NumericColumn("x", bounds=(0, 10), bins=(2, 5)),
+    NumericColumn("x", bounds=(10, 30), missing=20),
+    NumericColumn("x", bounds=(0, 1000), scale="log", missing="indicator"),
+    NumericColumn("x", bounds=(0, 10), bins=(2, 5, 7.5), missing="indicator"),
+    NumericColumn("x", bounds=(0, 10), bins=(2,), missing=2),
+]
+CATEGORICAL = [
+    CategoricalColumn("x", categories=("b", "a"), aliases=(("A.", "a"),)),
+    CategoricalColumn("x", categories=("a", "?"), unknown="ignore"),
+    CategoricalColumn("x", categories=("01",)),
+    CategoricalColumn("x", categories=("a", "b"), unknown="ignore", missing="indicator"),
+    CategoricalColumn("x", categories=("a", "b"), unknown="ignore", missing="b"),
+    CategoricalColumn("x", categories=(1, 2), unknown="ignore"),
+    CategoricalColumn("x", categories=(0, 1), missing=1, unknown="ignore"),
+    CategoricalColumn("x", categories=(False, True), unknown="ignore"),
+]
+TEXTS = [None, "", "?", " ? ", "a", " b ", "A.", "z", "1", "+2", "01", " 2.0", "0", "True", "fAlse"]
+NUMBERS = [None, -1.0, 0.0, 1.0, 2.0, 5.0, 5.5, 10.0, 30.0, 1e3, -1e300, 1e300]
 
 
-def table_of(**columns: list[object]) -> Table:
-    return Table.from_frame(pa.table(columns))
+def expected(column: Column, cell: Any) -> list[float] | None:
+    """Return the features of one cell, said as plainly as can be; None where it is refused."""
+    text = cell.strip() if isinstance(cell, str) else cell
+    row = [0.0] * len(column.feature_names)
+    if isinstance(column, NumericColumn):
+        is_missing, value = text is None or text in MARKERS, None
+    else:
+        assert isinstance(column, CategoricalColumn)
+        value = category(column, text)
+        is_missing = value is None and (text is None or text in MARKERS)
+    if is_missing:
+        if column.missing == "indicator":
+            row[-1] = 1.0
+        if column.missing in (None, "indicator"):
+            return row
+        value = column.missing
+    if isinstance(column, CategoricalColumn):
+        if value is not None:
+            row[column.categories.index(value)] = 1.0
+        return row if value is not None or column.unknown == "ignore" else None
+    number, (low, high) = float(text if value is None else value), column.bounds
+    if column.outside == "error" and not low <= number <= high:
+        return None
+    number = min(max(number, low), high)
+    if column.bins is not None:
+        row[sum(edge <= number for edge in column.bins)] = 1.0
+    elif column.scale == "log":
+        row[0] = 2.0 * math.log1p(number - low) / math.log1p(high - low) - 1.0
+    else:
+        row[0] = 2.0 * (number - low) / (high - low) - 1.0
+    return row
 
 
-def features(column: Column, values: list[object], *, missing: tuple[str, ...] = ("",)) -> list[list[float]]:
-    encoder = Encoder(Schema((column, TARGET), target="y", layout=Layout(missing=missing)))
-    rows = encoder.features(table_of(**{column.name: values}))
-    assert rows.shape == (len(values), len(column.feature_names))
-    return (rows.toarray() if sp.issparse(rows) else rows).tolist()
+def category(column: CategoricalColumn, text: Any) -> Any:
+    """Return the category that a text stands for, or None."""
+    value = text
+    if isinstance(column.categories[0], bool):
+        value = {"true": True, "false": False}.get(str(text).lower())
+    elif isinstance(column.categories[0], int):
+        try:
+            value = float(text)
+        except (ValueError, TypeError):
+            value = None
+    return value if value in column.categories else dict(column.aliases).get(text)
 
 
-def labels(column: Column, values: list[object]) -> np.ndarray:
-    schema = Schema((NumericColumn("x", bounds=(0, 1)), column), target=column.name)
-    return Encoder(schema).labels(table_of(**{column.name: values}))
+def features(columns: tuple[Column, ...], cells: dict[str, pa.Array]) -> np.ndarray:
+    rows = Encoder(Schema((*columns, TARGET), target="y", layout=Layout(missing=MARKERS))).features(
+        Table.from_frame(pa.table(cells))
+    )
+    return rows.toarray() if sp.issparse(rows) else rows
 
 
-# ----------------------------- numbers
+@pytest.mark.parametrize(
+    ("column", "cells"),
+    [(column, [*NUMBERS, "?", " 7.25 "]) for column in NUMERIC] + [(column, TEXTS) for column in CATEGORICAL],
+)
+@given(data=st.data(), typed=st.booleans())
+@settings(max_examples=40)
+def test_each_cell_becomes_what_the_schema_says(column: Column, cells: list[Any], typed: bool, data: Any) -> None:
+    """Typed numbers and texts alike."""
+    numeric = isinstance(column, NumericColumn)
+    some = data.draw(st.lists(st.sampled_from(NUMBERS if numeric and typed else cells), min_size=1, max_size=12))
+    kind = pa.float64() if numeric and typed else pa.string()
+    written = [None if cell is None else str(cell) for cell in some] if kind == pa.string() else some
+    wanted = [expected(column, cell) for cell in some]
+    if None in wanted:
+        with pytest.raises(TableError, match=rf"the frame, row {wanted.index(None)}, column 'x': .*(outside|among)"):
+            features((column,), {"x": pa.array(written, kind)})
+    else:
+        found = features((column,), {"x": pa.array(written, kind)})
+        np.testing.assert_allclose(found, np.array(wanted, float), rtol=0, atol=1e-12)
+        assert np.abs(found).max() <= 1.0
 
 
-def test_the_linear_scale_maps_the_bounds_to_one_and_clips() -> None:
-    column = NumericColumn("x", bounds=(10, 30))
-    assert features(column, [10, 30, 20, 15.0, -1e300, 1e300]) == [[-1], [1], [0], [-0.5], [-1], [1]]
+@pytest.mark.parametrize(
+    ("categories", "cells"),
+    [
+        ((1, 2), [1, 2, None]),
+        ((1, 2), [1.0, 2.0, None]),
+        ((1.5, 2.0), [1.5, 2.0, None]),
+        ((False, True), [False, True]),
+    ],
+)
+def test_typed_codes_are_compared_by_value(categories: tuple[Any, ...], cells: list[Any]) -> None:
+    found = features((CategoricalColumn("x", categories=categories),), {"x": pa.array(cells)})
+    assert found.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]][: len(cells)]
 
 
-def test_the_log_scale_starts_at_the_lower_bound() -> None:
-    column = NumericColumn("x", bounds=(5, 5 + math.e**2 - 1), scale="log")
-    (low,), (middle,), (high,), (beyond,) = features(column, [5, 5 + math.e - 1, 5 + math.e**2 - 1, 1e9])
-    assert (low, beyond) == (-1.0, 1.0)
-    assert middle == pytest.approx(0.0, abs=1e-15)
-    assert high == pytest.approx(1.0, abs=1e-15)
-    assert high <= 1.0
+def test_features_are_named() -> None:
+    named = {
+        NUMERIC[0]: ("x",), NUMERIC[5]: ("x", "x is missing"), NUMERIC[6]: ("x<2", "2<=x<5", "5<=x<7.5", "x>=7.5",
+        "x is missing"), CATEGORICAL[0]: ("x=b", "x=a"), CATEGORICAL[3]: ("x=a", "x=b", "x is missing"),
+        CATEGORICAL[7]: ("x=false", "x=true"), IgnoredColumn("x"): (),
+    }  # fmt: skip
+    assert {column: column.feature_names for column in named} == named
 
 
-def test_an_edge_belongs_to_the_bin_above() -> None:
-    column = NumericColumn("x", bounds=(0, 100), bins=(25, 50))
-    assert column.feature_names == ("x<25", "25<=x<50", "x>=50")
-    assert features(column, [0, 24.9, 25, 49, 50, 100, -5, 500]) == [
-        [1, 0, 0],
-        [1, 0, 0],
-        [0, 1, 0],
-        [0, 1, 0],
-        [0, 0, 1],
-        [0, 0, 1],
-        [1, 0, 0],
-        [0, 0, 1],
-    ]
+# ----------------------------- rows
 
 
-def test_a_missing_number_is_zero_everywhere() -> None:
-    assert features(NumericColumn("x", bounds=(10, 30)), ["?", "30"], missing=("?",)) == [[0], [1]]
-    assert features(NumericColumn("x", bounds=(10, 30)), [None, 30]) == [[0], [1]]
-    assert features(NumericColumn("x", bounds=(10, 30), bins=(20,)), [None, 30]) == [[0, 0], [0, 1]]
+def renamed(columns: list[Column]) -> tuple[Column, ...]:
+    return tuple(type(column)(**{**vars(column), "name": f"x{place}"}) for place, column in enumerate(columns))
 
 
-def test_a_number_beyond_the_bounds_is_refused_where_the_schema_says_so() -> None:
-    column = NumericColumn("x", bounds=(0, 1), outside="error")
-    assert features(column, [0, 1, None]) == [[-1], [1], [0]]
-    with pytest.raises(TableError, match=r"row 1, column 'x': 1\.5 lies outside the bounds \[0, 1\]\. Widen .*clip"):
-        features(column, [0, 1.5, 2.5])
+NARROW = renamed([NUMERIC[0], NUMERIC[2], NUMERIC[3], CATEGORICAL[1]])
+LACKING = renamed([NUMERIC[5], NUMERIC[6], NUMERIC[4], CATEGORICAL[3], CATEGORICAL[4]])
+WIDE = (*NARROW, CategoricalColumn("w", categories=tuple(f"k{code}" for code in range(40)), unknown="ignore"))
 
 
-# ----------------------------- categories
+@pytest.mark.parametrize("columns", [NARROW, LACKING, WIDE], ids=["narrow", "lacking", "wide"])
+@given(data=st.data())
+@settings(max_examples=60)
+def test_a_row_is_its_cells_side_by_side_and_within_its_bound(columns: tuple[Column, ...], data: Any) -> None:
+    numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
+    texts = st.one_of(st.none(), st.text(max_size=2), st.sampled_from(["a", "b", "k0", "k39"]))
+    kinds = [(numbers, pa.float64()) if isinstance(one, NumericColumn) else (texts, pa.string()) for one in columns]
+    rows = data.draw(st.lists(st.tuples(*(cells for cells, _ in kinds)), min_size=1, max_size=8))
+    cells = [pa.array(own, kind) for own, (_, kind) in zip(zip(*rows, strict=True), kinds, strict=True)]
+    table = Table.from_frame(pa.table([*cells, cells[0]], names=[*(one.name for one in columns), "further"]))
+    encoder = Encoder(Schema((IgnoredColumn("further"), *columns, TARGET), target="y", layout=Layout(missing=MARKERS)))
+    X = encoder.features(table)
+    assert sp.issparse(X) == (columns is WIDE)
+    if sp.issparse(X):
+        assert (X.data != 0.0).all() and X.has_canonical_format and X.indices.dtype == X.indptr.dtype == np.int32
+        X = X.toarray()
+    each = [[expected(column, cell) or [] for column, cell in zip(columns, row, strict=True)] for row in rows]
+    np.testing.assert_allclose(X, [list(itertools.chain(*row)) for row in each], rtol=0, atol=1e-12)
+    assert encoder.data_norm == len(columns) ** 0.5
+    assert np.linalg.norm(X, axis=1).max() <= encoder.data_norm
+    assert X.min() >= (0.0 if encoder.nonnegative else -1.0)
 
 
-def test_categories_are_one_hot_in_the_order_of_the_schema() -> None:
-    column = CategoricalColumn("c", categories=("b", "a"), aliases=(("A.", "a"),))
-    assert column.feature_names == ("c=b", "c=a")
-    assert features(column, ["a", " b ", "A.", None, ""]) == [[0, 1], [1, 0], [0, 1], [0, 0], [0, 0]]
+@pytest.mark.parametrize("column", [*NUMERIC, *CATEGORICAL, IgnoredColumn("x")])
+def test_what_cannot_be_negative_is_told_by_the_schema(column: Column) -> None:
+    encoder = Encoder(Schema((CategoricalColumn("z", categories=("u", "v")), column, TARGET), target="y"))
+    assert encoder.nonnegative == (not isinstance(column, NumericColumn) or column.bins is not None)
 
 
-def test_a_listed_marker_is_a_category_of_its_own() -> None:
-    assert features(CategoricalColumn("c", categories=("a", "?")), ["?", "a"], missing=("?",)) == [[0, 1], [1, 0]]
-    assert features(CategoricalColumn("c", categories=("a",)), ["?", "a"], missing=("?",)) == [[0], [1]]
-
-
-@pytest.mark.parametrize("values", [["1", "+2", "01", "2.0"], [1, 2, 1, 2], [1.0, 2.0, 1.0, 2.0]])
-def test_codes_are_compared_by_value(values: list[object]) -> None:
-    assert features(CategoricalColumn("c", categories=(1, 2)), values) == [[1, 0], [0, 1], [1, 0], [0, 1]]
-
-
-@pytest.mark.parametrize("values", [["True", "false"], [True, False]])
-def test_true_and_false_are_read_in_any_case(values: list[object]) -> None:
-    assert features(CategoricalColumn("c", categories=(False, True)), values) == [[0, 1], [1, 0]]
-
-
-def test_texts_are_not_compared_as_numbers() -> None:
-    with pytest.raises(TableError, match=r"row 1, column 'c': '1' is not among the 1 categories"):
-        features(CategoricalColumn("c", categories=("01",)), ["01", "1"])
+def test_the_type_of_entries_and_columns_that_are_lacking() -> None:
+    encoder = Encoder(Schema(NARROW, target=None), labelled=False)
+    table = Table.from_frame(pa.table({"x0": [1.0], "x1": [6.0], "x3": ["a"]}))
+    with pytest.raises(TableError, match=r"the frame: there is no column 'x2' among its 3"):
+        encoder.features(table)
+    whole = Table.from_frame(pa.table({"x0": [1.0], "x1": [6.0], "x2": [4], "x3": ["a"]}))
+    assert encoder.features(whole, dtype=np.float32).dtype == np.float32
+    with pytest.raises(SchemaError, match=r'the schema names no target\. .*target="NAME"'):
+        Encoder(Schema(NARROW))
 
 
 def test_unknown_categories_are_named_with_their_lines(tmp_path: Path) -> None:
@@ -128,104 +213,34 @@ def test_unknown_categories_are_named_with_their_lines(tmp_path: Path) -> None:
         Encoder(schema).features(read_table(path))
 
 
-def test_unknown_categories_can_be_zeros_but_never_labels() -> None:
-    column = CategoricalColumn("c", categories=("a", "b"), unknown="ignore")
-    assert features(column, ["a", "z"]) == [[1, 0], [0, 0]]
-    with pytest.raises(TableError, match=r"row 1, column 'c': 'z' is not among the 2 categories"):
-        labels(column, ["a", "z"])
-
-
-# ----------------------------- missing values
-
-
-def test_a_missing_number_is_what_the_schema_says() -> None:
-    constant = NumericColumn("x", bounds=(10, 30), missing=20)
-    assert features(constant, [None, 30, 10]) == [[0], [1], [-1]]
-    assert features(NumericColumn("x", bounds=(10, 30), bins=(20,), missing=10), [None, 30]) == [[1, 0], [0, 1]]
-    shown = NumericColumn("x", bounds=(10, 30), missing="indicator")
-    assert shown.feature_names == ("x", "x is missing")
-    assert features(shown, ["?", "30", "20"], missing=("?",)) == [[0, 1], [1, 0], [0, 0]]
-    binned = NumericColumn("x", bounds=(10, 30), bins=(20,), missing="indicator")
-    assert binned.feature_names == ("x<20", "x>=20", "x is missing")
-    assert features(binned, [None, 30]) == [[0, 0, 1], [0, 1, 0]]
-
-
-def test_a_missing_category_is_what_the_schema_says() -> None:
-    shown = CategoricalColumn("c", categories=("a", "b"), unknown="ignore", missing="indicator")
-    assert shown.feature_names == ("c=a", "c=b", "c is missing")
-    assert features(shown, ["b", None, "z", ""]) == [[0, 1, 0], [0, 0, 1], [0, 0, 0], [0, 0, 1]]
-    assert features(CategoricalColumn("c", categories=("a", "b"), missing="b"), ["a", None]) == [[1, 0], [0, 1]]
-    assert features(CategoricalColumn("c", categories=(0, 1), missing=1), [0, None]) == [[1, 0], [0, 1]]
-
-
-def test_a_rule_for_missing_values_adds_nothing_to_the_bound_on_a_row() -> None:
-    assert Encoder(Schema(LACKING, target="y")).data_norm == 2.0
-
-
 # ----------------------------- labels
 
-
-@pytest.mark.parametrize(
-    ("categories", "cells", "kind"),
-    [
-        (("no", "yes"), ["yes", "no"], "U"),
-        ((0, 1), ["1", "0"], "i"),
-        ((-1.0, 1.0), ["+1", "-1"], "f"),
-        ((False, True), ["TRUE", "false"], "b"),
-    ],
-)
-def test_labels_have_the_type_of_the_schema(categories: tuple[str, ...], cells: list[object], kind: str) -> None:
-    y = labels(CategoricalColumn("y", categories=categories), cells)
-    assert y.dtype.kind == kind
-    assert y.tolist() == [categories[1], categories[0]]
+LABELS = [
+    (TARGET, ["yes.", "no", "yes"], ["yes", "no", "yes"], "U"),
+    (CategoricalColumn("y", categories=(0, 1)), ["1", " +0"], [1, 0], "i"),
+    (CategoricalColumn("y", categories=(-1.0, 1.0)), ["+1", "-1"], [1.0, -1.0], "f"),
+    (CategoricalColumn("y", categories=(False, True)), ["TRUE", "false"], [True, False], "b"),
+    (NumericColumn("y", bounds=(0, 10)), [0, 10, 2.5], [0.0, 10.0, 2.5], "f"),
+    (NumericColumn("y", bounds=(0, 10), outside="clip"), [-4, 99], [0.0, 10.0], "f"),
+]
 
 
-def test_labels_may_have_other_spellings() -> None:
-    assert labels(TARGET, ["yes.", "no"]).tolist() == ["yes", "no"]
-
-
-def test_labels_of_a_regression_are_refused_beyond_the_bounds_unless_clipped() -> None:
-    assert labels(NumericColumn("y", bounds=(0, 10)), [0, 10, 2.5]).tolist() == [0.0, 10.0, 2.5]
-    with pytest.raises(TableError, match=r"row 2, column 'y': 10\.01 lies outside the bounds \[0, 10\]"):
-        labels(NumericColumn("y", bounds=(0, 10)), [0, 10, 10.01])
-    assert labels(NumericColumn("y", bounds=(0, 10), outside="clip"), [-4, 99]).tolist() == [0.0, 10.0]
-
-
-@pytest.mark.parametrize("column", [TARGET, NumericColumn("y", bounds=(0, 1))])
-def test_a_missing_label_is_refused(column: Column) -> None:
-    values = ["no", None] if column is TARGET else [0.5, None]
-    with pytest.raises(TableError, match=r"row 1, column 'y': the label is missing\. Remove the row"):
-        labels(column, values)
-
-
-def test_an_encoder_needs_a_target() -> None:
-    with pytest.raises(SchemaError, match=r'the schema names no target\. .*target="NAME"'):
-        Encoder(Schema((NumericColumn("x", bounds=(0, 1)),)))
-
-
-def test_a_table_without_labels_needs_no_target() -> None:
-    encoder = Encoder(Schema((NumericColumn("x", bounds=(0, 1)),)), labelled=False)
-    assert encoder.features(table_of(x=[0.0, 1.0])).tolist() == [[-1.0], [1.0]]
-
-
-@pytest.mark.parametrize(
-    ("column", "nonnegative"),
-    [
-        (NumericColumn("x", bounds=(0, 1)), False),
-        (NumericColumn("x", bounds=(0, 9), scale="log"), False),
-        (NumericColumn("x", bounds=(0, 9), bins=(3,)), True),
-        (CategoricalColumn("x", categories=("u", "v")), True),
-        (IgnoredColumn("x"), True),
-    ],
-)
-def test_what_cannot_be_negative_is_told_by_the_schema(column: Column, nonnegative: bool) -> None:
-    other = CategoricalColumn("z", categories=("u", "v"))
-    encoder = Encoder(Schema((other, column, TARGET), target="y"))
-    assert encoder.nonnegative is nonnegative
-    if nonnegative:
-        cells = ["u"] * 10 if isinstance(column, CategoricalColumn) else list(range(10))
-        rows = encoder.features(table_of(z=["v"] * 10, x=cells))
-        assert rows.min() >= 0.0
+@pytest.mark.parametrize(("column", "cells", "labels", "kind"), LABELS)
+def test_labels_have_the_type_of_the_schema(column: Column, cells: list[Any], labels: list[Any], kind: str) -> None:
+    encoder = Encoder(Schema((NumericColumn("x", bounds=(0, 1)), column), target="y"))
+    y = encoder.labels(Table.from_frame(pa.table({"y": cells})))
+    assert (y.dtype.kind, y.tolist()) == (kind, labels)
+    wrong = [
+        (None, r"row 2, column 'y': the label is missing\. Remove the row"),
+        ("z", r"row 2, column 'y': 'z' is not among the 2 categories"),
+    ]
+    if isinstance(column, NumericColumn):
+        wrong[1:] = [] if column.outside == "clip" else [(10.01, r"row 2, column 'y': 10\.01 lies outside the bounds")]
+    for cell, message in wrong:
+        with pytest.raises(TableError, match=message):
+            encoder.labels(Table.from_frame(pa.table({"y": [*cells[:2], cell]})))
+    with pytest.raises(TableError, match=r"the frame: there is no column 'y' among its 1"):
+        encoder.labels(Table.from_frame(pa.table({"a": [1]})))
 
 
 @pytest.mark.parametrize(
@@ -236,93 +251,5 @@ def test_what_cannot_be_negative_is_told_by_the_schema(column: Column, nonnegati
         ([17, 4], [17, 4]),
     ],
 )
-def test_identifiers_are_texts_without_outer_space_or_as_they_were(
-    values: list[object], identifiers: list[object]
-) -> None:
-    assert table_of(x=values).cells("x").identifiers(("?", "")).to_pylist() == identifiers
-
-
-# ----------------------------- rows
-
-COLUMNS = (
-    NumericColumn("a", bounds=(-1, 3)),
-    NumericColumn("b", bounds=(0, 1000), scale="log"),
-    IgnoredColumn("skip"),
-    NumericColumn("c", bounds=(0, 10), bins=(2, 5)),
-    CategoricalColumn("d", categories=("u", "v", "w"), unknown="ignore"),
-    TARGET,
-)
-LACKING = (
-    NumericColumn("a", bounds=(-1, 3), missing="indicator"),
-    NumericColumn("b", bounds=(0, 1000), scale="log", missing=7),
-    NumericColumn("c", bounds=(0, 10), bins=(2, 5), missing="indicator"),
-    CategoricalColumn("d", categories=("u", "v", "w"), unknown="ignore", missing="indicator"),
-    TARGET,
-)
-
-
-def test_a_row_is_its_columns_side_by_side_and_other_columns_do_not_matter() -> None:
-    encoder = Encoder(Schema(COLUMNS, target="y"))
-    assert encoder.feature_names == ("a", "b", "c<2", "2<=c<5", "c>=5", "d=u", "d=v", "d=w")
-    assert encoder.data_norm == 2.0
-    table = table_of(d=["w"], b=[1000], a=[1], c=[5], other=["x"])
-    assert encoder.features(table).tolist() == [[0, 1, 0, 0, 1, 0, 0, 1]]
-    assert encoder.features(table, dtype=np.float32).dtype == np.float32
-
-
-def test_a_missing_column_is_refused_at_prediction_and_the_target_is_not() -> None:
-    encoder = Encoder(Schema(COLUMNS, target="y"))
-    with pytest.raises(TableError, match=r"the frame: there is no column 'c' among its 3"):
-        encoder.features(table_of(a=[1], b=[1], d=["u"]))
-    with pytest.raises(TableError, match=r"the frame: there is no column 'y' among its 1"):
-        encoder.labels(table_of(a=[1]))
-
-
-@pytest.mark.parametrize("columns", [COLUMNS, LACKING])
-@given(
-    rows=st.lists(
-        st.tuples(
-            st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
-            st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
-            st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False)),
-            st.one_of(st.none(), st.text(max_size=2), st.sampled_from(["u", "v", "w"])),
-        ),
-        min_size=1,
-        max_size=20,
-    )
-)
-@settings(max_examples=100, deadline=None)
-def test_no_data_break_the_bound_on_a_row(
-    columns: tuple[Column, ...], rows: list[tuple[float | None, float | None, float | None, str | None]]
-) -> None:
-    encoder = Encoder(Schema(columns, target="y"))
-    types = [pa.float64(), pa.float64(), pa.float64(), pa.string()]
-    cells = [pa.array(values, kind) for values, kind in zip(zip(*rows, strict=True), types, strict=True)]
-    X = encoder.features(Table.from_frame(pa.table(cells, names=["a", "b", "c", "d"])))
-    assert np.abs(X).max() <= 1.0
-    assert np.linalg.norm(X, axis=1).max() <= encoder.data_norm
-
-
-def test_a_row_depends_on_its_own_cells_only() -> None:
-    encoder = Encoder(Schema(COLUMNS, target="y"))
-    cells = {"a": [1, 2, -1], "b": [0, 500, 20], "c": [1, 3, 9], "d": ["u", "x", "w"]}
-    together = encoder.features(table_of(**cells))
-    for row in range(3):
-        alone = encoder.features(table_of(**{name: values[row : row + 1] for name, values in cells.items()}))
-        assert alone.tolist() == [together[row].tolist()]
-
-
-def test_wide_rows_are_sparse_and_equal_to_dense_ones() -> None:
-    codes = tuple(f"k{code}" for code in range(40))
-    wide = CategoricalColumn("w", categories=codes)
-    encoder = Encoder(Schema((*COLUMNS, wide), target="y"))
-    table = table_of(a=[1, 3], b=[0, 1000], c=[None, 9], d=["u", "v"], w=["k0", "k39"])
-    X = encoder.features(table)
-    assert sp.issparse(X)
-    narrow = Encoder(Schema(COLUMNS, target="y")).features(table)
-    assert isinstance(narrow, np.ndarray)
-    assert X.toarray()[:, :8].tolist() == narrow.tolist()
-    assert X.toarray()[:, 8:].tolist() == np.eye(40)[[0, 39]].tolist()
-    assert (X.data != 0.0).all()
-    assert X.indices.dtype == X.indptr.dtype == np.int32
-    assert X.has_canonical_format
+def test_identifiers_are_texts_without_outer_space_or_as_they_were(values: list[Any], identifiers: list[Any]) -> None:
+    assert Table.from_frame(pa.table({"x": values})).cells("x").identifiers(MARKERS).to_pylist() == identifiers
