@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +14,9 @@ from typer.testing import CliRunner
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables import Encoder, Schema, database, open_table, read_table
 from sottovoce.tables.database import Database
-from support import postgres
+from support.postgres import PostgresServer
 
 duckdb = pytest.importorskip("duckdb")
-needs_server = pytest.mark.skipif(postgres.why_not() is not None, reason=str(postgres.why_not()))
 N_ROWS = 3000
 SCHEMA = Schema.from_columns(
     {
@@ -59,24 +57,29 @@ def duck(csv: Path) -> str:
     with duckdb.connect(str(path)) as connection:
         connection.execute(
             "CREATE TABLE people (visit INTEGER, age BIGINT, cost DECIMAL(9, 2), reason TEXT, again TEXT);"
-            f"COPY people FROM '{csv}' (HEADER); CREATE VIEW seen AS SELECT * FROM people"
+            f"COPY people FROM '{csv}' (HEADER); CREATE VIEW raw AS SELECT * FROM people"
         )
     return f"duckdb:///{path}"
 
 
 @pytest.fixture(scope="module")
-def server(csv: Path) -> Iterator[tuple[postgres.PostgresServer, str]]:
-    with postgres.running_server() as running:
-        address = running.make_database("visits")
-        # rows are put in backwards: the order that they have in the heap is not that of the key
-        sql(running, "CREATE TABLE raw (visit int, age bigint, cost numeric(9, 2), reason text, again text)")
-        sql(running, f"\\copy raw FROM '{csv}' CSV HEADER")
-        sql(running, "CREATE TABLE people (LIKE raw, PRIMARY KEY (visit))")
-        sql(running, "INSERT INTO people SELECT * FROM raw ORDER BY visit DESC")
-        yield running, address
+def server(csv: Path, postgres_server: PostgresServer) -> str:
+    address = postgres_server.make_database("visits")
+    # rows are put in backwards: the order that they have in the heap is not that of the key
+    sql(postgres_server, "CREATE TABLE raw (visit int, age bigint, cost numeric(9, 2), reason text, again text)")
+    sql(postgres_server, f"\\copy raw FROM '{csv}' CSV HEADER")
+    sql(postgres_server, "CREATE TABLE people (LIKE raw, PRIMARY KEY (visit))")
+    sql(postgres_server, "INSERT INTO people SELECT * FROM raw ORDER BY visit DESC")
+    return address
 
 
-def sql(running: postgres.PostgresServer, text: str) -> None:
+@pytest.fixture(params=["duck", "server"])
+def address(request: pytest.FixtureRequest) -> str:
+    """A database of each kind with the same rows."""
+    return str(request.getfixturevalue(request.param))
+
+
+def sql(running: PostgresServer, text: str) -> None:
     line = f"psql -q -v ON_ERROR_STOP=1 -h {running.folder} -U tester -d visits -c".split()
     subprocess.run([*line, text], check=True, capture_output=True)
 
@@ -98,43 +101,29 @@ WHERE = [
 
 
 @pytest.mark.parametrize("where", WHERE)
-def test_rows_of_duckdb_are_those_of_the_csv(csv: Path, duck: str, where: dict[str, str]) -> None:
-    assert encoded(duck, **where) == encoded(csv)
+def test_rows_are_those_of_the_csv(csv: Path, address: str, where: dict[str, str]) -> None:
+    assert encoded(address, **where) == encoded(csv)
 
 
-@needs_server
-@pytest.mark.parametrize("where", [*WHERE, {"table": "public.people"}])
-def test_rows_of_postgresql_are_those_of_the_csv(csv: Path, server: Any, where: dict[str, str]) -> None:
-    assert encoded(server[1], **where) == encoded(csv)
-
-
-def model_of(csv: Path, table: object, *more: str) -> bytes:
+def test_the_model_is_that_of_the_csv(csv: Path, address: str) -> None:
     from sottovoce.cli.app import app
 
-    out = csv.with_name("model.json")
-    schema = csv.with_name("schema.toml")
-    done = CliRunner().invoke(app, ["fit", str(table), *more, "--schema", str(schema), "--out", str(out), *COMMAND])
-    assert done.exit_code == 0, done.output
-    return out.read_bytes()
+    def model_of(table: object, *more: str) -> bytes:
+        out, schema = csv.with_name("model.json"), csv.with_name("schema.toml")
+        done = CliRunner().invoke(app, ["fit", str(table), *more, "--schema", str(schema), "--out", str(out), *COMMAND])
+        assert done.exit_code == 0, done.output
+        return out.read_bytes()
+
+    assert model_of(address, "--table", "people") == model_of(csv)
 
 
-def test_the_model_of_duckdb_is_that_of_the_csv(csv: Path, duck: str) -> None:
-    assert model_of(csv, duck, "--table", "people") == model_of(csv, csv)
-
-
-@needs_server
-def test_the_model_of_postgresql_is_that_of_the_csv(csv: Path, server: Any) -> None:
-    assert model_of(csv, server[1], "--table", "people") == model_of(csv, csv)
-
-
-@needs_server
-def test_all_readings_of_postgresql_see_one_snapshot(server: Any) -> None:
-    running, address = server
-    sql(running, "CREATE TABLE growing (visit int PRIMARY KEY); INSERT INTO growing VALUES (2), (1)")
-    opened = open_table(address, table="growing")
-    sql(running, "INSERT INTO growing VALUES (3)")
+def test_all_readings_of_postgresql_see_one_snapshot(server: str, postgres_server: PostgresServer) -> None:
+    assert encoded(server, table="public.people") == encoded(server, table="people")
+    sql(postgres_server, "CREATE TABLE growing (visit int PRIMARY KEY); INSERT INTO growing VALUES (2), (1)")
+    opened = open_table(server, table="growing")
+    sql(postgres_server, "INSERT INTO growing VALUES (3)")
     assert opened.whole().column("visit") == [1, 2]
-    assert read_table(address, table="growing").column("visit") == [1, 2, 3]
+    assert read_table(server, table="growing").column("visit") == [1, 2, 3]
 
 
 REFUSED = [
@@ -145,6 +134,7 @@ REFUSED = [
     ({"query": "SELECT * FROM people WHERE age < 0 ORDER BY visit"}, r"columns, but no row of data"),
     ({"query": "SELECT age, age FROM people ORDER BY visit"}, r"age"),
     ({"table": "people", "format": "csv"}, r"skip_rows and format are for files"),
+    ({"table": "raw"}, r"table raw: it has no primary key.*--query 'SELECT \* FROM \"raw\" ORDER"),
 ]
 
 
@@ -180,30 +170,20 @@ def test_a_query_with_an_order_of_its_own_is_read(duck: str, query: str) -> None
 
 
 @pytest.mark.parametrize(("where", "message"), REFUSED)
-def test_what_gives_no_table_in_an_order_is_refused(duck: str, where: dict[str, str], message: str) -> None:
+def test_what_gives_no_table_in_an_order_is_refused(address: str, where: dict[str, str], message: str) -> None:
     with pytest.raises((TableError, ParameterError), match=message):
-        open_table(duck, **where)  # type: ignore[arg-type]
+        open_table(address, **where)  # type: ignore[arg-type]
 
 
-@needs_server
-@pytest.mark.parametrize(("where", "message"), [*REFUSED, ({"table": "raw"}, r"table raw: it has no primary key")])
-def test_postgresql_refuses_alike(server: Any, where: dict[str, str], message: str) -> None:
-    with pytest.raises((TableError, ParameterError), match=message):
-        open_table(server[1], **where)
-
-
-@needs_server
 @pytest.mark.parametrize("table", ["People", "peopel", "people ", "public.people_", "public.PEOPLE", "nowhere.people"])
-def test_a_wrong_name_of_a_table_is_told_from_a_table_without_a_key(server: Any, table: str) -> None:
+def test_a_wrong_name_of_a_table_is_told_from_a_table_without_a_key(server: str, table: str) -> None:
     """PostgreSQL folds names to lower case where they are not quoted, which here they are."""
     near = "" if table.startswith("nowhere") else r" Did you mean 'people'\?"
     with pytest.raises(TableError, match=rf"the schema '\w+' of the database has no such table\.{near}$"):
-        open_table(server[1], table=table)
+        open_table(server, table=table)
 
 
-def test_a_view_has_no_order_and_a_file_no_tables(duck: str, csv: Path) -> None:
-    with pytest.raises(TableError, match=r"table seen: it has no primary key.*--query 'SELECT \* FROM \"seen\" ORDER"):
-        open_table(duck, table="seen")
+def test_a_file_has_no_tables(csv: Path) -> None:
     with pytest.raises(ParameterError, match=r"people\.csv: table and query are for databases"):
         open_table(csv, table="people")
     with pytest.raises(TableError, match=r"none\.duckdb: cannot read the file: there is no such file"):

@@ -133,6 +133,6 @@ def test_row_numbers_are_told_from_numbers_like_them(change: tuple[int, str] | N
 def test_row_numbers_are_told_in_a_table_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
     """Of a sample one number in ``step`` is there, and the first or the last may be missing."""
     monkeypatch.setattr(looking, "_MOST_ROWS", 256)
-    for n_rows in range(200, 2200, 7):
+    for n_rows in range(200, 2200, 83):
         rows, step = looking.looked_at(Table.from_frame(pd.DataFrame({"x": np.arange(n_rows)})))
         assert Look(rows.cells("x"), MARKERS, is_target=False, step=step).are_row_numbers, (n_rows, step)

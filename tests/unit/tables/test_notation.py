@@ -11,7 +11,7 @@ import pyarrow as pa
 import pytest
 
 import sottovoce as sv
-from sottovoce.exceptions import SchemaError, TableError
+from sottovoce.exceptions import TableError
 from sottovoce.tables import DateColumn, Encoder, IgnoredColumn, NumericColumn, Schema, Table, draft_schema
 from sottovoce.tables.notation import DATE_FORMATS, DateNotation, NumberNotation
 
@@ -222,34 +222,8 @@ def test_the_effect_of_a_date_is_told_in_days() -> None:
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("kind", "entries", "message"),
-    [
-        ("date", {}, "bounds must be the first and a later last day"),
-        ("date", {"bounds": ("2020-01-01", "2020-01-01")}, "a later last day"),
-        ("date", {"bounds": ("2020-01-01", 7)}, "a later last day"),
-        ("date", {"bounds": (pd.NaT, pd.Timestamp(2020, 1, 1))}, "a later last day"),
-        ("date", {"part": "day"}, "part must be one of 'month', 'weekday', 'hour'"),
-        ("date", {"period": "week"}, "period must be one of"),
-        ("date", {"part": "hour", "period": "year"}, "takes neither bounds"),
-        ("date", {"part": "hour", "format": "%d.%m.%y"}, "format must have %Y"),
-        ("date", {"part": "hour", "format": "%d.%m"}, "format must have %Y"),
-        ("date", {"part": "hour", "format": "%Y%Y"}, "once each"),
-        ("date", {"part": "hour", "missing": "2020-01-01"}, 'missing must be "indicator"'),
-        ("numeric", {"bounds": (0, 1), "decimal": ";"}, 'decimal must be "." or ","'),
-        ("numeric", {"bounds": (0, 1), "thousands": "."}, "thousands must be another mark than decimal"),
-        ("numeric", {"bounds": (0, 1), "symbol": "1"}, "symbol must be what stands before or behind"),
-    ],
-)
-def test_what_cannot_be_meant_is_refused(kind: str, entries: dict[str, object], message: str) -> None:
-    with pytest.raises(SchemaError, match=rf"columns\.x.*{message}"):
-        Schema.from_columns({"x": {"type": kind, **entries}})
-
-
 def test_dates_are_features_and_a_schema_keeps_them() -> None:
     facts = {"d": (datetime.date(2020, 1, 1), np.datetime64("2021-01-01")), "x": {"part": "hour"}, "y": ["a", "b"]}
     schema = Schema.from_columns(facts, target="y")
     assert Schema.from_dict(schema.to_dict()) == schema
     assert Schema.from_dict(tomllib.loads(schema.to_toml())) == schema
-    with pytest.raises(SchemaError, match=r"column 'd' is the target and a date"):
-        Schema.from_columns(facts, target="d")

@@ -16,6 +16,7 @@ from sottovoce.central.data import row_memory
 from sottovoce.exceptions import DataError, ParameterError, StorageError, TableError
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.tables import parquet
+from support.pairs import by_pairs
 
 rng = np.random.default_rng(0)
 N, D = 17_000, 7  # several of the 8,192-row pieces that the largest eigenvalue is summed over
@@ -63,9 +64,10 @@ ESTIMATORS = [
 ]
 
 
-@pytest.mark.parametrize("estimator", ESTIMATORS, ids=lambda one: type(one).__name__)
-@pytest.mark.parametrize("threads", ["1", "3"])
-@pytest.mark.parametrize("name", ["whole.parquet", "cut.parquet", "parts"])
+FILES = ["whole.parquet", "cut.parquet", "parts"]
+
+
+@pytest.mark.parametrize(("estimator", "name", "threads"), by_pairs(ESTIMATORS, FILES, ["1", "3"]))
 def test_the_released_model_is_the_same_bit_by_bit(folder, estimator, threads, name, small_blocks, monkeypatch):
     plain = clone(estimator).fit(X, Y)
     monkeypatch.setenv("SOTTOVOCE_NUM_THREADS", threads)
@@ -138,7 +140,7 @@ def test_text_labels(tmp_path, kind):
     np.testing.assert_array_equal(model.coef_, sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(X, Y).coef_)
 
 
-@pytest.mark.parametrize("value", [None, math.nan, math.inf, -math.inf, 1e300])
+@pytest.mark.parametrize("value", [None, math.nan, -math.inf, 1e300])
 def test_a_missing_number_is_named(tmp_path, value, small_blocks, noise_is_forbidden):
     height = pa.array([value if row in (1500, 1700) else 0.1 for row in range(N)])
     table = sv.ParquetTable(write(tmp_path / "a.parquet", columns(height=height, y=Y)), target="y")
@@ -150,13 +152,6 @@ def test_a_missing_number_is_named(tmp_path, value, small_blocks, noise_is_forbi
     with pytest.raises(DataError, match=rf"Input X contains {kind}: row 1500, column 'height'\."):
         table.to_npy(tmp_path / "a.npy")
     assert not (tmp_path / "a.npy").exists()
-
-
-def test_a_missing_number_in_prediction(folder, tmp_path):
-    model = sv.DPLinearSVC(**PUBLIC, classes=[-1, 1]).fit(sv.ParquetTable(folder / "whole.parquet", target="y"))
-    holed = columns() | {"x2": pa.array([None if row == 5 else 0.1 for row in range(N)])}
-    with pytest.raises(DataError, match="contains NaN: row 5, column 'x2'"):
-        model.predict(sv.ParquetTable(write(tmp_path / "a.parquet", holed)))
 
 
 @pytest.mark.parametrize(
@@ -178,24 +173,22 @@ def test_arguments(tmp_path, arguments, message):
 
 
 def test_bad_files(tmp_path):
-    with pytest.raises(TableError, match="No such file"):
-        sv.ParquetTable(tmp_path / "none.parquet")
-    with pytest.raises(TableError, match=r"holds no file with the ending \.parquet"):
-        sv.ParquetTable(tmp_path)
-    with pytest.raises(ParameterError, match="at least one Parquet file"):
-        sv.ParquetTable([])
     (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
-    with pytest.raises(TableError, match="cannot be read as Parquet"):
-        sv.ParquetTable(tmp_path / "text.parquet")
-    with pytest.raises(TableError, match="no row of data"):
-        sv.ParquetTable(write(tmp_path / "empty.parquet", {"a": np.empty(0)}))
-    twice = pa.Table.from_arrays([pa.array([1.0]), pa.array([2.0])], names=["a", "a"])
-    pq.write_table(twice, tmp_path / "twice.parquet")
-    with pytest.raises(TableError, match="two columns are named 'a'"):
-        sv.ParquetTable(tmp_path / "twice.parquet")
-    files = [write(tmp_path / "one.parquet", {"a": [1.0]}), write(tmp_path / "two.parquet", {"b": [1.0]})]
-    with pytest.raises(TableError, match=r"two\.parquet: there is no column 'a'"):
-        sv.ParquetTable(files)
+    write(tmp_path / "empty.parquet", {"a": np.empty(0)})
+    pq.write_table(pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"]), tmp_path / "twice.parquet")
+    one, two = (write(tmp_path / f"{name}.parquet", {name: [1.0]}) for name in "ab")
+    (tmp_path / "folder").mkdir()
+    for path, error, message in [
+        (tmp_path / "none.parquet", TableError, "No such file"),
+        (tmp_path / "folder", TableError, r"holds no file with the ending \.parquet"),
+        ([], ParameterError, "at least one Parquet file"),
+        (tmp_path / "text.parquet", TableError, "cannot be read as Parquet"),
+        (tmp_path / "empty.parquet", TableError, "no row of data"),
+        (tmp_path / "twice.parquet", TableError, "two columns are named 'a'"),
+        ([one, two], TableError, r"b\.parquet: there is no column 'a'"),
+    ]:
+        with pytest.raises(error, match=message):
+            sv.ParquetTable(path)
 
 
 def test_labels_that_are_not_there(tmp_path, folder):
@@ -224,8 +217,7 @@ def replace(path):
 CHANGES = [append, replace, lambda path: os.utime(path, ns=(1, 1)), lambda path: path.unlink()]
 
 
-@pytest.mark.parametrize("change", CHANGES, ids=["appended to", "replaced", "other date", "removed"])
-@pytest.mark.parametrize("moment", ["before fit", "between passes"])
+@pytest.mark.parametrize(("change", "moment"), by_pairs(CHANGES, ["before fit", "between passes"]))
 def test_a_file_that_changes_is_refused(tmp_path, change, moment, monkeypatch):
     path = write(tmp_path / "a.parquet", columns(y=Y))
     table = sv.ParquetTable(path, target="y")
