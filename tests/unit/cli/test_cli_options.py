@@ -7,10 +7,9 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from sottovoce.cli import _options, app
-from sottovoce.cli._options import ForceOption, argument, flag, option, refuse_fields, require, with_groups
+from sottovoce.cli import _options
+from sottovoce.cli._options import ForceOption, argument, flag, option, with_groups
 from sottovoce.cli.app import as_options
-from sottovoce.exceptions import ParameterError
 
 
 @dataclass(frozen=True)
@@ -50,22 +49,6 @@ def test_groups_reach_the_command_as_objects():
     assert seen == [(2.0, Outer(path=Path("here"), inner=Inner(3, []), fast=False), True)]
 
 
-def test_options_of_groups_are_checked_and_shown_like_others():
-    assert "--scale" in run("here")[0].output
-    assert run("here", "--scale", "2", "--n-steps", "x")[0].exit_code == 2
-    shown = run("--help")[0].output
-    assert all(text in shown for text in ("How many.", "No waiting.", "Speed", "Where.", "Do it.", "--force"))
-
-
-def test_what_was_given_is_refused_by_the_name_of_its_option():
-    with pytest.raises(ParameterError, match=r"^--n-steps is not for this\.$"):
-        refuse_fields("is not for this", Inner(3, []), "name", "n_steps")
-    refuse_fields("is not for this", Inner(3, []), "name")
-    assert require("--name", 0, "give it.") == 0
-    with pytest.raises(ParameterError, match=r"^--name is missing: give it\.$"):
-        require("--name", None, "give it.")
-
-
 @pytest.mark.parametrize(
     ("said", "shown"),
     [
@@ -81,11 +64,3 @@ def test_what_was_given_is_refused_by_the_name_of_its_option():
 )
 def test_messages_name_options(said, shown):
     assert as_options(said) == shown
-
-
-def test_an_error_of_the_library_is_shown_with_options(tmp_path):
-    table = tmp_path / "table.unknown"
-    table.write_text("a\n1\n")
-    result = CliRunner().invoke(app, ["schema", str(table)])
-    assert result.exit_code == 2
-    assert "Give --format csv or --format parquet." in result.output

@@ -104,33 +104,15 @@ def test_check_says_what_the_site_will_and_will_not_do(kit):
         "register.db",
     ):
         assert text.replace(" ", "") in said.replace(" ", ""), text  # a long path is folded within a word
-
-
-def test_every_answer_is_said_to_be_given_or_not(kit):
-    said = words(run("party", kit.folder, "--check").stdout)
     for name, answer in ANSWERS.items():
         assert f"({name}) {answer.about[:20]}" in said, name
     assert "p001" not in said
-
-
-def test_a_seed_is_a_warning(kit):
     kit.site_file.write_text(SITE + "[trial]\nrandom_state = 3\n")
     found = run("party", kit.folder, "--check")
     assert "whoever knows the number can take all noise away" in found.stderr
     assert "NOT PRIVATE" in found.stdout
-
-
-def test_without_a_budget_it_says_so(tmp_path, kit):
     kit.site_file.write_text(SITE.partition("[scoring]")[0])
     assert "budget NONE" in words(run("party", kit.folder, "--check").stdout)
-
-
-def test_an_error_is_one_line_and_nothing_starts(kit, monkeypatch):
-    monkeypatch.setattr(party_command, "run_site", lambda *_, **__: pytest.fail("it was started"))
-    kit.site_file.write_text(SITE.replace("people.csv", "gone.csv"))
-    found = run("party", kit.folder)
-    assert found.exit_code == 2
-    assert "gone.csv: No such file" in words(found.stderr)
 
 
 def test_the_site_runs_after_it_has_said_so(kit, monkeypatch):
@@ -146,25 +128,17 @@ def test_the_site_runs_after_it_has_said_so(kit, monkeypatch):
     assert found.exit_code == 3
     assert started == [kit.folder]
     assert found.stdout.rstrip().endswith("north: connected")
-
-
-def test_the_kit_of_a_coordinator_is_another_command(tmp_path):
-    kit = make_site(tmp_path, name="insurer")
-    found = run("party", kit.folder, "--check")
-    assert found.exit_code == 2
-    assert "sottovoce vertical coordinator" in words(found.stderr)
+    kit.site_file.write_text(SITE.replace("people.csv", "gone.csv"))
+    found = run("party", kit.folder)  # an error is one line and nothing starts
+    assert (found.exit_code, started) == (2, [kit.folder])
+    assert "gone.csv: No such file" in words(found.stderr)
 
 
 # ------------------------------------------------------------------ status
 
 
-def test_status_of_a_party_that_was_asked_nothing(kit):
-    found = run("status", kit.folder)
-    assert found.exit_code == 0, found.output
-    assert "nothing was asked yet" in found.stdout
-
-
 def test_status_tells_requests_charges_and_refusals(kit):
+    assert "nothing was asked yet" in run("status", kit.folder).stdout
     gate = Gate()
     gate.open(kit, run="job1")
     line = Line(Coordinator(gate))
@@ -188,9 +162,6 @@ def test_status_tells_requests_charges_and_refusals(kit):
     said = words(run("status", kit.folder).stdout)
     for text in ("job1", "insurer has used 4", "Refused", "sottovoce ledger history --ledger sqlite:///"):
         assert text in said, text
-
-
-def test_a_party_knows_no_names_of_runs(kit):
     found = run("status", kit.folder, "abcd")
     assert found.exit_code == 2
     assert "knows no names of runs" in words(found.stderr)
@@ -204,6 +175,9 @@ def test_status_of_a_coordinator_without_runs(tmp_path):
     assert "does not answer. Start it" in words(found.stdout)
     facts = json.loads(run("status", kit.folder, "--json").stdout)
     assert (facts["connected"], facts["runs"]) == (None, [])
+    found = run("party", kit.folder, "--check")
+    assert found.exit_code == 2
+    assert "sottovoce vertical coordinator" in words(found.stderr)
 
 
 def test_a_ledger_that_was_lost_is_accepted_by_name_once(tmp_path):

@@ -13,7 +13,6 @@ from sottovoce.central.data import streamed
 from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.cli import _holdout, _rows, app
 from sottovoce.exceptions import StorageError
-from sottovoce.tables import reading
 from support.schemas import schema_text
 
 N = 700
@@ -167,20 +166,3 @@ def test_an_interrupt_leaves_nothing_behind(folder, tmp_path, no_memory, monkeyp
     assert (done.exit_code, done.stderr) == (130, "interrupted: nothing was released, and no ledger was charged.\n")
     assert seen == [[]]
     assert sorted(path.name for path in tmp_path.iterdir()) == ["scratch"]
-
-
-def test_a_table_that_changes_half_way_is_refused(folder, tmp_path, no_memory, monkeypatch):
-    table = tmp_path / "t.csv"
-    table.write_text((folder / "t.csv").read_text())
-    add = streamed.ScratchTable.add
-
-    def shorter(self, X, y=None):
-        if self.shape[0] > 300:
-            table.write_text("age,income,kind,city,rich\n")
-        add(self, X, y)
-
-    monkeypatch.setattr(streamed.ScratchTable, "add", shorter)
-    monkeypatch.setattr(reading, "KEPT_BYTES", 0)
-    options = of(folder, ["--model", "logistic", "--schema", "rich.toml", "--out", tmp_path / "m.json"])
-    done = run("fit", table, "--epsilon", 1, "--delta", 1e-6, *options)
-    assert done.exit_code == 2 and "the file changed while it was in use" in done.stderr
