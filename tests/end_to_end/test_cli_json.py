@@ -4,13 +4,11 @@ import json
 
 import pytest
 
-from sottovoce.ledger import Ledger
 from sottovoce.local import Protocol
-from support.commands import passes, run
+from support.commands import passes
 from support.schemas import schema_text
 
 SCHEMA = schema_text("y", "confirmed = true\n", a=(0, 6), b=(0, 6), y=["no", "yes"])
-LEDGER = ("--ledger", "sqlite:///budget.db")
 BUDGET = ("--epsilon", 1, "--delta", 1e-4)
 
 
@@ -33,9 +31,7 @@ def read(path):
     return json.loads(path.read_text(encoding="utf-8"))
 
 
-def test_fits_receipts_and_ledgers(folder):
-    made = told("ledger", "create", *LEDGER, "--dataset", "people", "--epsilon", 4, "--delta", 1e-4)
-    assert (made["dataset"], made["epsilon"], made["head"]) == ("people", 4.0, Ledger("sqlite:///budget.db").head())
+def test_fits_and_receipts(folder):
     fit = ("fit", "t.csv", "--schema", "s.toml", "--model", "logistic", *BUDGET)
     whole = told(*fit, "--out", "m.json", "--holdout", 0.3, "--evaluate-epsilon", 1)
     assert whole["guarantee"] == read(folder / "m.receipt.json")
@@ -43,21 +39,10 @@ def test_fits_receipts_and_ledgers(folder):
     assert (whole["model"], whole["receipt"]) == ("m.json", "m.receipt.json")
     assert told(*fit, "--out", "n.json", "--quiet")["evaluation"] is None
 
-    taken = told("ledger", "import", *LEDGER, "--dataset", "people", "m.receipt.json", "--same-unit")
-    assert taken["spent"] == Ledger("sqlite:///budget.db").spent("people")[0]
-    checked, found = told("ledger", "verify", *LEDGER), Ledger("sqlite:///budget.db").verify()
-    assert checked == {
-        "ok": True, "n_entries": found.n_entries, "head": taken["head"], "anchored": False, "problems": [],
-    }  # fmt: skip
-
     assert told("receipt", "key", "--out", "k") == {"private_key": "k", "public_key": "k.pub"}
     signed = told("receipt", "sign", "m.receipt.json", "--key", "k")
     assert signed["signed"] == "m.receipt.json"
     assert told("receipt", "verify", "m.receipt.json", "--public-key", "k.pub")["passed"]
-    (folder / "bad.csv").write_text("a,b,y\n1,1,maybe\n")
-    assert run("fit", "bad.csv", *fit[2:], "--out", "l.json", *LEDGER, "--dataset", "people").exit_code == 2
-    charge = told("ledger", "history", *LEDGER, "--dataset", "people")[-1]["entry"]
-    assert told("ledger", "cancel", *LEDGER, charge, "--reason", "a test of mine")["state"] == "cancelled"
 
 
 def test_a_simulation(folder):

@@ -5,6 +5,7 @@ import json
 import numpy as np
 import pytest
 
+from sottovoce.ledger import Ledger
 from support.commands import run
 from support.schemas import schema_text
 
@@ -143,7 +144,16 @@ def test_receipts_of_before_are_imported(url, tmp_path, monkeypatch):
     again = run("ledger", "import", "old.json", "--dataset", "people")
     assert again.exit_code == 2 and "charged for this receipt already, by entry 2" in again.stderr
     another = ("ledger", "import", "old.json", "--dataset", "people", "--another-run")
-    assert run(*another).exit_code == 0
+    found = Ledger(url)
+    assert json.loads(run(*another, "--json").stdout)["spent"] == found.spent("people")[0]
+    checked = {
+        "ok": True,
+        "n_entries": found.verify().n_entries,
+        "head": found.head(),
+        "anchored": False,
+        "problems": [],
+    }
+    assert json.loads(run("ledger", "verify", "--json").stdout) == checked
     beyond = run(*another)
     assert beyond.exit_code == 2 and "this run would bring it to epsilon=1." in beyond.stderr
     unit = ["--dataset", "patients", "--epsilon", 1, "--delta", 1e-6, "--unit", "person"]

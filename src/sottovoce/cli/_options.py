@@ -15,7 +15,7 @@ import typer
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from sottovoce.tables import BatchedTable, Layout, Table
+    from sottovoce.tables import BatchedTable, Layout
 
 _T = TypeVar("_T")
 REQUIRED: Any = ...
@@ -197,21 +197,12 @@ class Reading:
             layout = replace(layout, delimiter="\t" if self.delimiter == r"\t" else self.delimiter)
         return layout
 
-    def table(self, path: Path, layout: Layout, **settings: Any) -> Table:
-        """Return the table in a file whose schema has a layout; ``settings`` are those of `read_table`."""
-        from sottovoce.tables import read_table
-
-        return read_table(path, **self._settings(path, layout), **settings)
-
     def batches(self, path: Path, layout: Layout, **settings: Any) -> BatchedTable:
         """Open the table in a file, to be read some rows at a time; ``settings`` are those of `open_table`."""
         from sottovoce.tables import open_table
 
-        return open_table(path, **self._settings(path, layout), **settings)
-
-    def _settings(self, path: Path, layout: Layout) -> dict[str, Any]:
         where = {"table": self.from_table, "query": self.query, "skip_rows": self.skip_rows}
-        return {**where, "layout": self.layout(layout), "format": self._format(path)}
+        return open_table(path, layout=self.layout(layout), format=self._format(path), **where, **settings)
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
 import pytest
 
 from sottovoce.exceptions import SchemaError, TableError
@@ -18,56 +19,92 @@ from sottovoce.tables import (
     Schema,
     Table,
     draft_schema,
-)
+    looking,
+    open_table,
+)  # fmt: skip
 from sottovoce.tables.drafting import MARK, round_outward
+from sottovoce.tables.looking import Look
+
+N_ROWS = 3000
+MARKERS = {"NA", "", "nan"}
+ROWS, RNG = np.arange(N_ROWS), np.random.default_rng(0)
+# what a column holds, what is proposed for it, and what is said beside it
+COLUMNS: dict[str, tuple[object, Column, str]] = {
+    "age": (17 + ROWS % 74, NumericColumn("age", bounds=(10, 90)), ""),
+    "share": (RNG.uniform(0.1, 0.8, N_ROWS).round(6), NumericColumn("share", bounds=(0.1, 0.8)), ""),
+    "gain": (
+        np.where(ROWS % 20, 0.5, 99_999.5), NumericColumn("gain", bounds=(0, 100_000), scale="log"), "very skewed",
+    ),
+    "nearly": (np.where(ROWS == 17, 18, ROWS), NumericColumn("nearly", bounds=(0, 3000)), ""),
+    "lacking": (
+        np.where(ROWS % 5 == 0, "NA", (ROWS / N_ROWS).astype(str)), NumericColumn("lacking", bounds=(0, 1)), "",
+    ),
+    "endless": ([*np.linspace(0, 1, N_ROWS - 1), np.inf], NumericColumn("endless", bounds=(0, 1)), ""),
+    "grade": (ROWS % 5, CategoricalColumn("grade", categories=(0, 1, 2, 3, 4)), "whole numbers of few values: codes?"),
+    "flag": (np.where(ROWS % 2, "true", "False"), CategoricalColumn("flag", categories=(False, True)), ""),
+    "work": (
+        np.array(["?", "state", "private"])[ROWS % 3], CategoricalColumn("work", categories=("private", "state")), "",
+    ),
+    "name": ([f"person {row}" for row in ROWS], IgnoredColumn("name"), "no value repeats: identifiers?"),
+    "twice": ([f"person {row // 2}" for row in ROWS], IgnoredColumn("twice"), "text of more than 100 values"),
+    "number": (RNG.permutation(ROWS) + 1000, IgnoredColumn("number"), "row numbers?"),
+    "late": (
+        [*map(str, ROWS / 7), "unknown"][1:], IgnoredColumn("late"), 'numbers but for "unknown"? Then write missing =',
+    ),
+    "constant": (["x"] * N_ROWS, IgnoredColumn("constant"), "one value at most"),
+    "empty": ([""] * N_ROWS, IgnoredColumn("empty"), "one value at most"),
+    "y": (np.where(ROWS % 4 == 0, "no", "yes"), CategoricalColumn("y", categories=("no", "yes")), ""),
+}  # fmt: skip
 
 
-def frame(n_rows: int = 100) -> pd.DataFrame:
-    rows = np.arange(n_rows)
-    return pd.DataFrame(
-        {
-            "age": 17 + rows % 74,
-            "share": 0.13 + 0.0058 * rows,
-            "gain": np.where(rows % 20 == 0, 99_999.0, 0.5),
-            "grade": rows % 5,
-            "flag": np.where(rows % 2 == 0, "true", "False"),
-            "work": np.where(rows % 3 == 0, "?", np.where(rows % 3 == 1, "state", "private")),
-            "name": [f"person {row}" for row in rows],
-            "number": rows + 1000,
-            "constant": "x",
-            "empty": "",
-            "code": [f"c{row % 60}{row % 2}{row % 3}" for row in rows],
-            "y": np.where(rows % 4 == 0, "no", "yes"),
-        }
-    )
+def frame() -> pd.DataFrame:
+    return pd.DataFrame({name: values for name, (values, _, _) in COLUMNS.items()})
 
 
 def draft(data: pd.DataFrame, tmp_path: Path, **options: object) -> tuple[str, Schema]:
     text = draft_schema(Table.from_frame(data), **options)
-    path = tmp_path / "draft.toml"
-    path.write_text(text)
-    return text, Schema.from_toml(path)
+    return text, schema_of(text, tmp_path)
 
 
-def test_each_kind_of_column_is_proposed(tmp_path: Path) -> None:
-    _, schema = draft(frame(), tmp_path, target="y")
-    expected: tuple[Column, ...] = (
-        NumericColumn("age", bounds=(10, 90)),
-        NumericColumn("share", bounds=(0.1, 0.8)),
-        NumericColumn("gain", bounds=(0, 100_000), scale="log"),
-        CategoricalColumn("grade", categories=(0, 1, 2, 3, 4)),
-        CategoricalColumn("flag", categories=(False, True)),
-        CategoricalColumn("work", categories=("private", "state")),
-        IgnoredColumn("name"),
-        IgnoredColumn("number"),
-        IgnoredColumn("constant"),
-        IgnoredColumn("empty"),
-        CategoricalColumn("code", categories=tuple(sorted(set(frame()["code"])))),
-        CategoricalColumn("y", categories=("no", "yes")),
-    )
-    assert schema.columns == expected
-    assert schema.target == "y"
-    assert schema.layout.missing == ("", "?")
+def schema_of(text: str, tmp_path: Path) -> Schema:
+    (tmp_path / "draft.toml").write_text(text)
+    return Schema.from_toml(tmp_path / "draft.toml")
+
+
+@pytest.mark.parametrize("kind", ["csv", "parquet"])
+def test_each_kind_of_column_is_proposed(tmp_path: Path, kind: str) -> None:
+    """And the draft is the same however the table is read, and reads the table that it was made from."""
+    path = tmp_path / f"t.{kind}"
+    frame().to_csv(path, index=False) if kind == "csv" else frame().to_parquet(path)
+    text = draft_schema(open_table(path, most_rows=700), target="y")
+    schema = schema_of(text, tmp_path)
+    assert schema.columns == tuple(column for _, column, _ in COLUMNS.values())
+    assert (schema.target, schema.layout.missing) == ("y", ("", "?", "NA"))
+    for name, (_, column, note) in COLUMNS.items():
+        assert f'[columns.{name}]\ntype = "{column.type_name}" # {note or MARK}' in text
+    assert text.count('# missing = "indicator"') == 2
+    whole = open_table(path).whole()
+    assert draft_schema(open_table(path, most_rows=64), target="y") == text == draft_schema(whole, target="y")
+    known = Schema(tuple(each for each in schema.columns if each.name != "endless"), target="y", layout=schema.layout)
+    assert Encoder(known).features(whole).shape == (N_ROWS, Encoder(known).n_features)
+    assert Encoder(known).labels(whole).tolist() == frame()["y"].tolist()
+
+
+def test_every_line_from_the_data_is_marked_and_a_draft_is_refused_until_it_is_confirmed(tmp_path: Path) -> None:
+    layout = Layout(header=False, delimiter=";", missing=("", "NA"))
+    text, schema = draft(frame(), tmp_path, layout=layout)
+    assert schema.layout == Layout(header=False, delimiter=";", missing=("", "NA", "?"))
+    assert schema.target is None
+    assert text.startswith("# A draft, made by looking at the data")
+    assert "as private as they are until it is confirmed" in text
+    body = text[text.index("[table]") :]
+    starts = [line for line in body.splitlines() if " = " in line and not line.endswith("[")]
+    ends = [line for line in body.splitlines() if line.startswith("]")]
+    unmarked = [line for line in starts + ends if not line.endswith(MARK)]
+    assert len(starts) > 15 and unmarked == ["header = false", 'delimiter = ";"']
+    with pytest.raises(SchemaError, match=r"confirmed = false"):
+        schema.require_confirmed()
+    schema_of(text.replace("confirmed = false", "confirmed = true"), tmp_path).require_confirmed()
 
 
 def test_texts_of_many_values_are_left_out_unless_they_are_the_target(tmp_path: Path) -> None:
@@ -76,49 +113,13 @@ def test_texts_of_many_values_are_left_out_unless_they_are_the_target(tmp_path: 
     assert isinstance(draft(data, tmp_path, target="c")[1]["c"], CategoricalColumn)
 
 
-def test_every_line_from_the_data_is_marked(tmp_path: Path) -> None:
-    text, _ = draft(frame(), tmp_path, target="y")
-    assert text.startswith("# A draft, made by looking at the data")
-    assert "as private as they are until it is confirmed" in text
-    body = text[text.index("[table]") :]
-    starts = [line for line in body.splitlines() if " = " in line and not line.endswith("[")]
-    ends = [line for line in body.splitlines() if line.startswith("]")]
-    assert len(starts) > 15
-    assert ends
-    assert [line for line in starts + ends if not line.endswith(MARK)] == []
-
-
-def test_a_draft_is_refused_until_it_is_confirmed(tmp_path: Path) -> None:
-    text, schema = draft(frame(), tmp_path, target="y")
-    with pytest.raises(SchemaError, match=r"confirmed = false"):
-        schema.require_confirmed()
-    path = tmp_path / "confirmed.toml"
-    path.write_text(text.replace("confirmed = false", "confirmed = true"))
-    Schema.from_toml(path).require_confirmed()
-
-
-def test_a_draft_can_read_the_table_it_was_made_from(tmp_path: Path) -> None:
-    _, schema = draft(frame(), tmp_path, target="y")
-    encoder = Encoder(schema)
-    table = Table.from_frame(frame())
-    assert encoder.features(table).shape == (100, encoder.n_features)
-    assert encoder.labels(table).tolist() == frame()["y"].tolist()
-
-
-def test_the_layout_is_copied(tmp_path: Path) -> None:
-    layout = Layout(header=False, delimiter=";", missing=("", "NA"))
-    _, schema = draft(frame(), tmp_path, layout=layout)
-    assert schema.layout == Layout(header=False, delimiter=";", missing=("", "NA", "?"))
-    assert schema.target is None
-
-
 def test_a_target_is_described_even_where_a_feature_would_be_left_out(tmp_path: Path) -> None:
     data = frame()
-    assert draft(data, tmp_path, target="number")[1]["number"] == NumericColumn("number", bounds=(1000, 1100))
+    assert draft(data, tmp_path, target="number")[1]["number"] == NumericColumn("number", bounds=(1000, 4000))
     assert draft(data, tmp_path, target="gain")[1].label_bounds == (0.0, 100_000.0)
     with pytest.raises(TableError, match=r"the target column 'empty' holds no value"):
         draft(data, tmp_path, target="empty")
-    with pytest.raises(TableError, match=r"no column 'Y' among its 12 .*Did you mean 'y'"):
+    with pytest.raises(TableError, match=r"no column 'Y' among its 16 .*Did you mean 'y'"):
         draft(data, tmp_path, target="Y")
 
 
@@ -182,11 +183,6 @@ def test_a_draft_says_which_of_two_classes_the_figures_are_about(
     assert schema.classes is None or len(schema.classes) == len(classes)
 
 
-def test_infinity_does_not_become_a_bound(tmp_path: Path) -> None:
-    data = pd.DataFrame({"x": [*np.linspace(0, 1, 30), np.inf], "z": np.arange(31) % 7 / 2})
-    assert draft(data, tmp_path)[1]["x"] == NumericColumn("x", bounds=(0, 1))
-
-
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
@@ -203,3 +199,63 @@ def test_bounds_are_rounded_outward(low: float, high: float, expected: tuple[flo
     rounded = round_outward(low, high)
     assert rounded == expected
     assert rounded[0] <= low <= high <= rounded[1]
+
+
+# ----------------------------- what is asked of a column, and of which rows
+
+
+def test_of_a_large_table_some_rows_are_looked_at(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    frame().to_csv(tmp_path / "t.csv", index=False)
+    whole = open_table(tmp_path / "t.csv").whole()
+    small = schema_of(draft_schema(whole, target="y"), tmp_path)
+    for name, most in (("_MOST_ROWS", 1000), ("_MOST_BYTES", 120_000)):
+        monkeypatch.setattr(looking, name, most)
+        seen, step = looking.looked_at(whole)
+        assert step == 4 and abs(seen.n_rows - N_ROWS / step) < 3
+        places = np.array([int(one.removeprefix("person ")) for one in seen.data["name"].to_pylist()])
+        assert (np.diff(places) > 0).all()
+        assert all(len(np.unique(places % period)) == period for period in (2, 3, 4, 7, 74))  # none is missed
+        for most_rows in (64, 700):
+            rows, again = looking.looked_at(open_table(tmp_path / "t.csv", most_rows=most_rows))
+            assert again == step and rows.data.equals(seen.data)
+        text = draft_schema(whole, target="y")
+        assert f"# One row in {step} was looked at" in text
+        schema = schema_of(text, tmp_path)
+        one_cell = ("nearly", "late")  # which may not be seen
+        assert all(type(schema[one]) is type(small[one]) for one in small.column_names if one not in one_cell)
+
+
+def test_a_target_of_too_many_texts_is_refused() -> None:
+    names = [f"person {row}" for row in range(20_001)]
+    with pytest.raises(TableError, match=r"the target column 'name' holds more than 20000 different texts"):
+        draft_schema(Table.from_frame(pd.DataFrame({"name": names, "x": 1})), target="name")
+
+
+def looked(*texts: str | None) -> Look:
+    return Look(Table(pa.table({"x": pa.array(texts, pa.string())}), "t", str).cells("x"), MARKERS, is_target=False)
+
+
+def test_markers_are_no_values_and_every_spelling_of_a_number_is_one() -> None:
+    look = looked("1", " 4", "NA", "7e2", "inf", None, "1", "", "1_0")
+    assert (look.occurring, look.n_present, look.repeats) == ({"NA", ""}, 6, True)
+    assert look.counts == {"1": 2, "4": 1, "7e2": 1, "inf": 1, "1_0": 1}
+    numbers = look.written[None]
+    assert (numbers.low, numbers.high, numbers.whole, numbers.median) == (1.0, 700.0, True, 4.0)
+    assert not look.are_row_numbers
+    assert looked("1", "x").numbers is looked("inf", "nan").numbers is looked().numbers is None
+
+
+@pytest.mark.parametrize("change", [None, (5, "6"), (5, "5.5"), (0, "-1"), (99, "inf")])
+def test_row_numbers_are_told_from_numbers_like_them(change: tuple[int, str] | None) -> None:
+    texts = [str(value) for value in np.random.default_rng(2).permutation(100)]
+    if change is not None:
+        texts[texts.index(str(change[0]))] = change[1]
+    assert looked(*texts).are_row_numbers == (change is None)
+
+
+def test_row_numbers_are_told_in_a_table_of_any_size(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of a sample one number in ``step`` is there, and the first or the last may be missing."""
+    monkeypatch.setattr(looking, "_MOST_ROWS", 256)
+    for n_rows in range(200, 2200, 83):
+        rows, step = looking.looked_at(Table.from_frame(pd.DataFrame({"x": np.arange(n_rows)})))
+        assert Look(rows.cells("x"), MARKERS, is_target=False, step=step).are_row_numbers, (n_rows, step)

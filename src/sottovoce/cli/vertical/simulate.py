@@ -52,7 +52,7 @@ class _Split:
 
     def read(self, path: Any, reading: cli.Reading) -> list[Party]:
         """Return the parties, each with its columns: row i is the same person everywhere."""
-        table = reading.table(path, self.schema.layout, names=self.schema.column_names)
+        table = reading.batches(path, self.schema.layout, names=self.schema.column_names).whole()
         y = self.encoders[self.label_holder].labels(table)
         parties = [
             _party(name, each, each.features(table), y if name == self.label_holder else None)
