@@ -2,7 +2,7 @@
 
     python tests/data/make_local_vectors.py
 
-The file is checked by ``tests/unit/local/test_local_vectors.py``; it changes only with the version of the protocol.
+The file is checked by ``tests/unit/local/test_javascript.py``; it changes only with the version of the protocol.
 """
 
 import json

@@ -26,12 +26,15 @@ class JavaScriptError(Exception):
 class Node:
     """One process that answers requests."""
 
-    def __init__(self, program: str) -> None:
-        self._process = subprocess.Popen(
-            [program, str(ANSWERS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
-        )
+    def __init__(self) -> None:
+        self._process: subprocess.Popen[str] | None = None
 
     def ask(self, what: str, **details: Any) -> Any:
+        """Return an answer; the first question starts the program, or skips the test where there is none."""
+        if self._process is None:
+            self._process = subprocess.Popen(
+                [node_program(), str(ANSWERS)], stdin=subprocess.PIPE, stdout=subprocess.PIPE, encoding="utf-8"
+            )
         assert self._process.stdin is not None and self._process.stdout is not None
         self._process.stdin.write(json.dumps({"ask": what, **as_json(details)}) + "\n")
         self._process.stdin.flush()
@@ -43,8 +46,9 @@ class Node:
         return reply["answer"]
 
     def close(self) -> None:
-        with self._process as process:
-            process.stdin.close()
+        if self._process is not None:
+            with self._process as process:
+                process.stdin.close()
 
 
 def as_json(value: Any) -> Any:
@@ -58,11 +62,6 @@ def as_json(value: Any) -> Any:
     if isinstance(value, float) and math.isinf(value):
         return {"js": "Infinity" if value > 0 else "-Infinity"}
     return value
-
-
-def start_node() -> Node:
-    """Start node, or skip the test."""
-    return Node(node_program())
 
 
 def node_program() -> str:

@@ -10,14 +10,12 @@ import time
 
 import httpx
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Protocol
 from sottovoce.local.collector.answers import Discretion, PlainFormatter, Reason
 from sottovoce.local.collector.counts import Pace
-from sottovoce.local.collector.intake import MAX_BATCH, Limits, RateLimit, read_json
+from sottovoce.local.collector.intake import MAX_BATCH, Limits, RateLimit
 from sottovoce.local.collector.service import make_app
 from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.collector.tokens import TokenKey
@@ -126,40 +124,29 @@ def test_bad_reports_are_refused_and_counted(client, store, token, body, reason)
     assert again.json() == {"results": [REFUSED[reason]]}
 
 
-@pytest.mark.parametrize(
-    "body",
-    [
+def test_bodies_that_are_no_form(client):
+    for body in (
         b"", b"{", b"null", b"17", b'"text"', b"{}", b'{"token": 1}', b"[" * 100_000, b"\xff\xfe",
         b'{"token": "%s"}' % (b"a" * 16), b"1" * 5000, b"NaN",
         json.dumps(entry("a" * 16) | {"more": 1}).encode(), json.dumps(entry("a" * 16) | {"report": None}).encode(),
-    ],
-)  # fmt: skip
-def test_bodies_that_are_no_form(client, body):
-    answer = client.post("/reports", content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()) == (400, REFUSED[Reason.NOT_A_FORM])
+    ):  # fmt: skip
+        answer = client.post("/reports", content=body, headers={"Content-Type": "application/json"})
+        assert (answer.status_code, answer.json()) == (400, REFUSED[Reason.NOT_A_FORM]), body[:40]
 
 
-@pytest.mark.parametrize("text", ["é" * 32, "\ud800" * 32, "A" * 31, "AAAA\nAAA=", "AA==AA==", " " + "A" * 32])
-def test_reports_that_are_no_base64(client, text):
-    body = json.dumps({"token": new_token(), "report": text})
-    answer = client.post("/reports", content=body, headers={"Content-Type": "application/json"})
-    assert (answer.status_code, answer.json()) == (400, REFUSED[Reason.MALFORMED])
-
-
-@pytest.mark.parametrize("noise", ["\n", " ", "*", "="])
-def test_a_report_has_one_text(client, noise):
-    good = entry(new_token())
-    for place in (0, 8, 32):
-        text = good["report"][:place] + noise + good["report"][place:]
-        answer = client.post("/reports", json=good | {"report": text})
+def test_a_report_has_one_text_in_base64(client):
+    good = entry(new_token())["report"]
+    noisy = [good[:place] + noise + good[place:] for noise in "\n *=" for place in (0, 8, 32)]
+    for text in (*noisy, "é" * 32, "\ud800" * 32, "A" * 31, "AA==AA=="):
+        body = json.dumps({"token": new_token(), "report": text})
+        answer = client.post("/reports", content=body, headers={"Content-Type": "application/json"})
         assert (answer.status_code, answer.json()) == (400, REFUSED[Reason.MALFORMED])
 
 
-@pytest.mark.parametrize("kind", [None, "", "text/plain", "multipart/form-data; boundary=x", "application/jsonx"])
-def test_other_media_types(client, kind):
-    headers = {} if kind is None else {"Content-Type": kind}
-    answer = client.post("/reports", content=b"{}", headers=headers)
-    assert (answer.status_code, answer.json()) == (415, REFUSED[Reason.MEDIA_TYPE])
+def test_other_media_types(client):
+    for kind in (None, "", "text/plain", "multipart/form-data; boundary=x", "application/jsonx"):
+        answer = client.post("/reports", content=b"{}", headers={} if kind is None else {"Content-Type": kind})
+        assert (answer.status_code, answer.json()) == (415, REFUSED[Reason.MEDIA_TYPE])
 
 
 def test_the_token_header_must_be_there_once(client):
@@ -368,24 +355,16 @@ def test_a_database_that_fails_is_answered_with_503(client, store, monkeypatch):
     answer = client.post("/reports", json=entry(new_token()))
     assert (answer.status_code, answer.json()) == (503, REFUSED[Reason.UNAVAILABLE])
     assert answer.headers["retry-after"] == "1"
+    assert client.get("/ready").json() == {"status": "ready"}
     monkeypatch.setattr(store, "ping", lambda: 1 / 0)
     assert client.get("/ready").status_code == 503
-    assert client.get("/health").status_code == 200
-
-
-def test_numbers_that_the_database_does_not_give_are_not_told(store, monkeypatch):
+    assert client.get("/health").json() == {"status": "ok"}
     monkeypatch.setattr(store, "count", lambda: 1 / 0)
-    with InProcessClient(make_app(PROTOCOL, store)) as client:
-        assert client.get("/stats").status_code == 503
-        assert client.get("/health").status_code == 200
+    with InProcessClient(make_app(PROTOCOL, store)) as another:
+        assert another.get("/stats").status_code == 503
 
 
 # ------------------------------------------------------------------ the rest
-
-
-def test_health(client):
-    assert client.get("/health").json() == {"status": "ok"}
-    assert client.get("/ready").json() == {"status": "ready"}
 
 
 def test_exact_counts(store):
@@ -492,22 +471,11 @@ def test_unexpected_errors_are_told_without_their_message(caplog):
     assert "secret" not in PlainFormatter().format(record)
 
 
-@given(st.binary(max_size=200) | st.recursive(
-    st.none() | st.booleans() | st.floats() | st.text(max_size=40) | st.integers(),
-    lambda inner: st.lists(inner, max_size=4)
-    | st.dictionaries(st.sampled_from(["token", "report", "x"]), inner, max_size=3),
-    max_leaves=8,
-).map(lambda value: json.dumps(value).encode()))  # fmt: skip
-def test_no_body_raises(body):
-    found = read_json(body, max_batch=3)
-    assert isinstance(found, Reason) or all(isinstance(claim, Reason | tuple) for claim in found.claims)
-
-
-def test_two_thousand_strange_bodies(client, store):
+def test_five_hundred_strange_bodies(client, store):
     """None is answered with 500, and every answer is a closed reason."""
     rng = random.Random(7)
     known = [ACCEPTED, *REFUSED.values()]
-    for _ in range(2_000):
+    for _ in range(500):
         body, headers = strange_request(rng)
         answer = client.post("/reports", content=body, headers=headers)
         assert answer.status_code in {200, 400, 403, 408, 409, 413, 415, 422}, (body, headers)

@@ -1,5 +1,6 @@
 """The server's side: what is added, refused, merged, stored and read back; models and their receipts."""
 
+import hashlib
 import json
 import math
 
@@ -11,6 +12,7 @@ from sottovoce.local import Aggregator, LocalModel, NumericFeature, Protocol, Ra
 from sottovoce.local.candidates import candidates
 from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.held_out import folds_of
+from sottovoce.local.fits.moments import MomentEstimate, Moments
 from sottovoce.local.fits.ridge import ridge_by_folds
 from sottovoce.local.server.aggregator import fold_of
 from sottovoce.local.wire import REPORT_BYTES, pack
@@ -105,12 +107,6 @@ def test_what_is_no_report_is_counted_by_reason():
     assert aggregator.add(b"") == 0
 
 
-@pytest.mark.parametrize("reports", ["text", 3, None, [1], ["text"]])
-def test_what_is_no_bytes_is_an_error(reports):
-    with pytest.raises(ParameterError, match="bytes"):
-        Aggregator(PROTOCOL).add(reports)
-
-
 def test_merge_is_adding():
     reports = [*honest(40), b"bad"]
     whole, one, other = (Aggregator(PROTOCOL) for _ in range(3))
@@ -119,23 +115,6 @@ def test_merge_is_adding():
     other.add(reports[15:])
     same(whole, one.merge(other))
     assert whole.rejected_ == {"length": 1}
-
-
-@pytest.mark.parametrize(
-    ("other", "why"),
-    [
-        (
-            lambda: Aggregator(Protocol(epsilon=4.0, n_features=3, completion="slack", intercept=0.2)),
-            "different protocols",
-        ),
-        (lambda: Aggregator(Protocol(epsilon=3.0, n_features=3, completion="slack")), "different protocols"),
-        (lambda: Aggregator(PROTOCOL, 3), "n_folds"),
-        (lambda: "text", "must be an Aggregator"),
-    ],
-)
-def test_merge_refuses_what_does_not_fit(other, why):
-    with pytest.raises(ParameterError, match=why):
-        Aggregator(PROTOCOL).merge(other())
 
 
 def test_an_aggregator_is_stored_and_read_back(tmp_path):
@@ -150,8 +129,6 @@ def test_an_aggregator_is_stored_and_read_back(tmp_path):
 
 
 def resigned(aggregator, **changes):
-    import hashlib
-
     data = aggregator.to_bytes()[:-32]
     length = int.from_bytes(data[8:12], "little")
     header = json.loads(data[12 : 12 + length]) | changes
@@ -188,6 +165,56 @@ def test_damaged_and_missing_files_are_refused(tmp_path):
             Aggregator.load(tmp_path / "sums")
     with pytest.raises(MessageError, match="cannot read"):
         Aggregator.load(tmp_path / "missing")
+
+
+def test_estimates_undo_the_constants():
+    G, A1, A2 = np.random.default_rng(0).standard_normal((200, 4)), 0.3, -0.2
+    moments = Moments(4, 5).add(G)
+    estimate = moments.estimate(A1, A2)
+    np.testing.assert_allclose(estimate.first, G.mean(axis=0) / A1)
+    np.testing.assert_allclose(estimate.second, (G.T @ G / 200 - np.eye(4)) / A2)
+    assert estimate.v1 == pytest.approx(1 / A1**2)
+    assert estimate.v2 == pytest.approx(2 / A2**2)
+    rest, held = moments.estimate(A1, A2, without=2), moments.estimate(A1, A2, only=2)
+    np.testing.assert_allclose(held.first, G[2::5].mean(axis=0) / A1)
+    np.testing.assert_allclose((rest.n * rest.second + held.n * held.second) / 200, estimate.second, atol=1e-12)
+
+
+def signed(header, body=b""):
+    content = b"SVMOMENT" + len(header).to_bytes(4, "little") + header + body
+    return content + hashlib.sha256(content).digest()
+
+
+@pytest.mark.parametrize(
+    ("header", "body", "why"),
+    [
+        (b"{}", b"", "version"),
+        (b"[1]", b"", "cannot be read"),
+        (b"\xff", b"", "cannot be read"),
+        (b'{"version":2}', b"", "version 2"),
+        (b'{"version":1,"d":1,"n_folds":1,"identity":"","count":[1]}', bytes(8), "wrong size"),
+        (b'{"version":1,"d":1,"n_folds":1,"identity":"","count":[1]}', bytes(17), "cannot be read"),
+        (b'{"version":1,"d":1,"n_folds":1,"identity":"","count":[-1]}', bytes(16), "count"),
+        (b'{"version":1,"d":1,"n_folds":1,"identity":"","count":[1,2]}', bytes(16), "other folds"),
+        (b'{"version":1,"d":1,"n_folds":1,"identity":"","count":[1]}', np.array([1, np.nan]).tobytes(), "not finite"),
+        (b'{"version":1,"d":-1,"n_folds":1,"identity":"","count":[1]}', b"", "d must be"),
+    ],
+)
+def test_bytes_with_a_right_checksum_are_still_checked(header, body, why):
+    with pytest.raises(MessageError, match=why):
+        Moments.from_bytes(signed(header, body))
+
+
+def test_sums_of_another_kind_are_refused():
+    for other in (Moments(3), Moments(4, 5, b"other"), Moments(4, 2)):
+        with pytest.raises(ParameterError, match=r"different protocols|n_folds"):
+            Moments(4).merge(other)
+    for first, second, why in (
+        (np.zeros(2), np.zeros((2, 3)), "shapes"),
+        (np.array([0, np.inf]), np.zeros((2, 2)), "finite"),
+    ):
+        with pytest.raises(ParameterError, match=why):
+            MomentEstimate(1, first, second, 0, 0)
 
 
 def test_health_of_honest_devices_and_of_forgers():
@@ -308,38 +335,27 @@ def test_public_rows_replace_the_second_moment():
     assert model.weights.tolist() != aggregator.fit().weights.tolist()
 
 
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"degree": 2}, "degree"),
-        ({"degree": 3}, "<= 1; got 3. Or give 'auto'"),
-        ({"degree": 1.0}, "degree"),
-        ({"degree": "high"}, "degree"),
-        ({"alpha": -1.0}, "alpha"),
-        ({"alpha": "best"}, "alpha must be a finite number"),
-        ({"alpha": 1.0, "degree": 0}, "alpha"),
-        ({"shuffled": True}, "delta"),
-        ({"shuffled": True, "delta": 1.0}, "delta"),
-        ({"shuffled": 1}, "shuffled"),
-        ({"delta": 1e-6}, "shuffled=True"),
+REFUSED = [
+    *((lambda reports=reports: Aggregator(PROTOCOL).add(reports), "bytes")
+      for reports in ("text", 3, None, [1], ["text"])),
+    (lambda: Aggregator("text"), "protocol"), (lambda: Aggregator(PROTOCOL, 0), "n_folds"),
+    (lambda: Aggregator(PROTOCOL, n_threads=0), "n_threads"), (lambda: Aggregator(PROTOCOL).fit(), "no reports"),
+    (lambda: Aggregator(PROTOCOL).merge(Aggregator(Protocol(epsilon=3.0, n_features=3, completion="slack"))),
+     "different protocols"),
+    (lambda: Aggregator(PROTOCOL).merge(Aggregator(PROTOCOL, 3)), "n_folds"),
+    (lambda: Aggregator(PROTOCOL).merge("text"), "must be an Aggregator"),
+    *((lambda options=options: learned()[0].fit(**options), why) for options, why in (
+        ({"degree": 2}, "degree"), ({"degree": 3}, "<= 1; got 3. Or give 'auto'"), ({"degree": 1.0}, "degree"),
+        ({"degree": "high"}, "degree"), ({"alpha": -1.0}, "alpha"), ({"alpha": "best"}, "alpha must be a finite"),
+        ({"alpha": 1.0, "degree": 0}, "alpha"), ({"shuffled": True}, "delta"),
+        ({"shuffled": True, "delta": 1.0}, "delta"), ({"shuffled": 1}, "shuffled"), ({"delta": 1e-6}, "shuffled=True"),
         ({"public_rows": np.zeros((0, 3))}, "public_rows"),
-    ],
-)
-def test_bad_requests_are_refused(options, why):
-    with pytest.raises(ParameterError, match=why):
-        learned()[0].fit(**options)
+    )),
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("call", "why"),
-    [
-        (lambda: Aggregator("text"), "protocol"),
-        (lambda: Aggregator(PROTOCOL, 0), "n_folds"),
-        (lambda: Aggregator(PROTOCOL, n_threads=0), "n_threads"),
-        (lambda: Aggregator(PROTOCOL).fit(), "no reports"),
-    ],
-)
-def test_bad_aggregators_are_refused(call, why):
+@pytest.mark.parametrize(("call", "why"), REFUSED, ids=lambda one: one if isinstance(one, str) else "")
+def test_what_cannot_be_asked_is_refused(call, why):
     with pytest.raises(ParameterError, match=why):
         call()
 

@@ -1,4 +1,4 @@
-"""Protocols: what they accept, their canonical text and id, and how records become unit vectors."""
+"""Protocols in Python and JavaScript: what both accept, canonical text and id, and how records become unit vectors."""
 
 import json
 import math
@@ -6,11 +6,12 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
+from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Randomizer
+from support.javascript import JavaScriptError
 
 AGE = NumericFeature("age", 17, 90)
 WORK = CategoricalFeature("work", ["private", "public"], missing=True)
@@ -62,77 +63,137 @@ def test_equal_facts_have_equal_ids():
     assert records(features=(AGE, CategoricalFeature("work", ("private", "public"), True))).id == records().id
 
 
-def changed(**changes):
-    document = json.loads(records().to_json())
-    for name, value in changes.items():
-        if value is ...:
-            del document[name]
-        else:
-            document[name] = value
+BASE = json.loads(records().to_json())
+AGE_TEXT, WORK_TEXT = (feature.to_json() for feature in (AGE, WORK))
+WIDE = {"completion": "slack", "K": 65_536, "m": 3}
+
+
+def canonical(document):
     return json.dumps(document, sort_keys=True, separators=(",", ":"))
 
 
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "not JSON"),
-        ("[" * 100_000, "not JSON"),
-        ("[]", "not a protocol"),
-        ('{"format":"other"}', "not a protocol"),
-        ("é", "not JSON"),
-        (b"\xff", "ASCII"),
-        (changed(version=2), "version 2"),
-        (changed(version=True), "version True"),
-        (changed(version=...), "version None"),
-        (changed(noise=1), r"unknown fields \['noise'\]"),
-        (changed(m=...), r"lacks \['m'\]"),
-        (changed(label_bounds=[0.0, 1.0]), r"unknown fields \['label_bounds'\]"),
-        (changed(n_features=3), r"unknown fields \['n_features'\]"),
-        (changed(mechanism="copies"), "mechanism must be one of 'cap'"),
-        (changed(epsilon=33.0), "epsilon must be .* <= 32"),
-        (changed(epsilon="1"), "epsilon must be a finite number"),
-        (changed(epsilon=True), "epsilon must be a finite number"),
-        (changed(epsilon=None), "epsilon is missing"),
-        (changed(epsilon=1), "not canonical"),
-        (changed(K=65_537), "K must be a whole number"),
-        (changed(K=16.0), "K must be a whole number"),
-        (changed(m=16), "m must be a whole number >= 1 and <= 15"),
-        (changed(b=-1.0), "b must be"),
-        (changed(degree=2), "degree must be"),
-        (changed(loss="absolute"), "loss must be one of"),
-        (changed(task="ranking"), "task must be one of"),
-        (changed(classes="ab"), "classes of the protocol must be a list"),
-        (changed(classes=["a", "a"]), "two different labels"),
-        (changed(classes=["a", [1]]), "a class must be a text or a number"),
-        (changed(features=[]), "one or more"),
-        (changed(features=[{"type": "image"}]), "numeric' or 'categorical"),
-        (changed(features=["age"]), "numeric' or 'categorical"),
-        (changed(features=[{**AGE.to_json(), "scale": 1}]), "exactly the keys"),
-        (changed(features=[AGE.to_json(), AGE.to_json()]), "must differ"),
-        (changed(features=[{**AGE.to_json(), "low": 90.0}]), "low < high"),
-        (changed(features=[{**AGE.to_json(), "missing": 1}]), "True or False"),
-        (changed(features=[{**WORK.to_json(), "categories": ["a", "a"]}]), "different texts"),
-        (changed(features=[{**WORK.to_json(), "categories": "ab"}]), "list of texts"),
-        (changed(intercept=0.0), "needs intercept > 0"),
-        (changed(scale=0.0), "scale must be"),
-        (records().to_json().replace("1.0", "1.00"), "not canonical"),
-        (records().to_json().replace('"K":16', '"K":16,"K":16'), "not canonical"),
-        (records().to_json().replace('"epsilon":1.0', '"epsilon":NaN'), "epsilon must be a finite"),
-        (records().to_json().replace('"epsilon":1.0', '"epsilon":1e999'), "epsilon must be a finite"),
-        (records().to_json().replace(",", ", ", 1), "not canonical"),
-        (records().to_json().replace("age", "\\u0061ge"), "not canonical"),
-        (records().to_json().replace("age", "\\ud800"), "must be a text"),
-    ],
-)  # fmt: skip
-def test_texts_that_are_refused(text, message):
-    with pytest.raises(ParameterError, match=message):
+def of_age(**changes):
+    return {"features": [{**AGE_TEXT, **changes}]}
+
+
+def of_work(**changes):
+    return {"features": [{**WORK_TEXT, **changes}]}
+
+
+# what is changed of a protocol, and what Python says of it; JavaScript names the field
+BAD_FIELDS = [
+    ({"version": 2}, "version 2"), ({"version": "1"}, "version '1'"), ({"version": True}, "version True"),
+    ({"format": "other"}, "not a protocol"), ({"noise": 1}, r"unknown fields \['noise'\]"),
+    ({"label_bounds": [0.0, 1.0]}, r"unknown fields \['label_bounds'\]"),
+    ({"n_features": 3}, r"unknown fields \['n_features'\]"), ({"mechanism": "copies"}, "must be one of 'cap'"),
+    ({"epsilon": 33.0}, "epsilon must be .* <= 32"), ({"epsilon": 0.0}, "epsilon must be"),
+    ({"epsilon": "1"}, "epsilon must be a finite number"), ({"epsilon": True}, "epsilon must be a finite number"),
+    ({"epsilon": None}, "epsilon is missing"), ({"epsilon": [1.0]}, "epsilon must be a finite number"),
+    ({"K": 1}, "K must be"), ({"K": 65_537}, "K must be a whole number"), ({"K": 16.0}, "K must be a whole number"),
+    ({"m": 0}, "m must be"), ({"m": 16}, "m must be a whole number >= 1 and <= 15"), ({"b": -1.0}, "b must be"),
+    ({"b": 17.0}, "b must be"), ({"degree": 2}, "degree must be"), ({"degree": 1.5}, "degree must be"),
+    ({"loss": "absolute"}, "loss must be one of"), ({"task": "ranking"}, "task must be one of"),
+    ({"classes": "ab"}, "classes of the protocol must be a list"), ({"classes": ["a"]}, "two different labels"),
+    ({"classes": ["a", "a"]}, "two different labels"), ({"classes": ["a", [1]]}, "a class must be a text or a number"),
+    ({"classes": ["a", None]}, "a class must be"), ({"classes": ["a", ""]}, "a class must be"),
+    ({"classes": [True, False]}, "a class must be"), ({"classes": [1, 2**53 + 2]}, "a class must be"),
+    ({"classes": ["a", "\ud800"]}, "a class must be"), ({"features": []}, "one or more"), ({"features": {}}, "feature"),
+    ({"features": [{"type": "image"}]}, "'numeric' or 'categorical"), ({"features": ["age"]}, "or 'categorical"),
+    (of_age(scale=1), "exactly the keys"), ({"features": [AGE_TEXT, AGE_TEXT]}, "must differ"),
+    (of_age(low=90.0), "low < high"), (of_age(high=None), "feature 'age'"),
+    (of_age(low=-1e308, high=1.7e308), "age"),
+    (of_age(missing=1), "True or False"), (of_age(name=""), "name must be a text"),
+    (of_age(name="x" * 1001), "name must be a text"), (of_work(categories=[]), "different texts"),
+    (of_work(categories=["a", "a"]), "different texts"), (of_work(categories="ab"), "list of texts"),
+    (of_work(categories=["a", 1]), "must be a text"),
+    (of_work(categories=[str(i) for i in range(100_001)]), "columns"),
+    ({**of_work(categories=[str(i) for i in range(5_000)]), **WIDE}, "more work than a device"),
+    ({"intercept": 0.0}, "needs intercept > 0"), ({"intercept": 1.0}, "intercept must be"),
+    ({"intercept": 0.0005}, "intercept must be"), ({"completion": "pad"}, "completion must be"),
+    ({"scale": 0.0}, "scale must be"), ({"scale": 1e101}, "scale must be"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("change", "said"), BAD_FIELDS, ids=lambda value: str(value)[:40])
+def test_both_programs_refuse_a_bad_field(node, change, said):
+    text = canonical({**BASE, **change})
+    with pytest.raises(ParameterError, match=said):
         Protocol.from_json(text)
+    named = {"features": "feature|K d", "classes": "class"}.get(field := next(iter(change)), field)
+    with pytest.raises(JavaScriptError, match=f"ParameterError: .*({named}|not canonical)"):
+        node.ask("protocol", text=text)
+
+
+GOOD = records().to_json()
+UNBENT, WHOLE = vector(intercept=0.0).to_json(), vector(classes=(-1, 1)).to_json()
+# texts, and what each of both says of them
+BAD_TEXTS = [
+    *((text, "not JSON", "not JSON") for text in ("", "[" * 100_000, "{", GOOD + "}")),
+    *((text, "not a protocol", "no protocol") for text in ("[]", "null", "3", '{"format":1}')),
+    ("é", "not JSON", "not JSON"),
+    *((GOOD.replace('"epsilon":1.0', f'"epsilon":{bad}'), "epsilon must be a finite", "not JSON|epsilon")
+      for bad in ("NaN", "1e999")),
+    *((canonical({key: value for key, value in BASE.items() if key != field}),
+       {"format": "not a protocol", "version": "version None"}.get(field, "lacks"),
+       {"features": "n_features"}.get(field, field)) for field in BASE),
+    *((text, "not canonical", "not canonical|unknown fields") for text in (
+        GOOD.replace('"epsilon":1.0', '"epsilon":1'), GOOD.replace('"epsilon":1.0', '"epsilon":1.00'),
+        GOOD.replace('"epsilon":1.0', '"epsilon":1e0'), GOOD.replace('"b":1.0', '"b": 1.0'),
+        GOOD.replace('"K":16', '"K":16,"K":16'), GOOD.replace("age", "\\u0061ge"),
+        json.dumps(dict(reversed(BASE.items())), separators=(",", ":")),
+        UNBENT.replace('"intercept":0.0', '"intercept":-0.0'), WHOLE.replace("[-1,1]", "[-1,1.0]"),
+        WHOLE.replace("[-1,1]", "[-0,1]"),
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "said", "script"), BAD_TEXTS, ids=lambda value: value[:40])
+def test_both_programs_refuse_a_bad_text(node, text, said, script):
+    with pytest.raises(ParameterError, match=said):
+        Protocol.from_json(text)
+    with pytest.raises(JavaScriptError, match=f"ParameterError: .*({script})"):
+        node.ask("protocol", text=text)
+
+
+def test_texts_that_only_python_can_be_given():
+    for text, said in ((b"\xff", "ASCII"), (GOOD.replace("age", "\\ud800"), "must be a text")):
+        with pytest.raises(ParameterError, match=said):
+            Protocol.from_json(text)
+
+
+def test_what_is_large_and_allowed_is_read_by_both(node):
+    """A length counts characters and not their halves."""
+    for change in (
+        of_work(categories=["\U0001f600" * 1000]),
+        {**of_work(categories=[*map(str, range(2_000))]), **WIDE},
+    ):
+        text = canonical({**BASE, **change})
+        assert node.ask("protocol", text=text)["id"] == Protocol.from_json(text).id.hex()
+
+
+JSON_VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=3),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=3), inner, max_size=2),
+    max_leaves=4,
+)
+
+
+@given(base=st.sampled_from([BASE, json.loads(vector().to_json())]), data=st.data(), value=JSON_VALUES)
+@settings(max_examples=300)
+def test_both_judge_alike(node, base, data, value):
+    text = canonical({**base, data.draw(st.sampled_from(sorted(base))): value})
+    try:
+        wanted = Protocol.from_json(text).id.hex()
+    except ParameterError:
+        with pytest.raises(JavaScriptError, match="ParameterError"):
+            node.ask("protocol", text=text)
+    else:
+        assert node.ask("protocol", text=text)["id"] == wanted
 
 
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        ({"epsilon": math.inf}, "epsilon"),
         ({"epsilon": math.nan}, "epsilon"),
         ({"n_features": None}, "exactly one"),
         ({"features": [AGE]}, "exactly one"),
@@ -144,12 +205,7 @@ def test_texts_that_are_refused(text, message):
         ({"task": "regression", "label_bounds": (-1e308, 1e308)}, r"label_bounds\[0\] must be .*>= -1e\+50"),
         ({"task": "regression", "label_bounds": (0, 1), "loss": "logistic"}, "loss must be one of 'squared'"),
         ({"classes": ("a", "b", "c")}, "two different"),
-        ({"classes": (True, False)}, "a class must be"),
         ({"classes": (0, math.nan)}, "a class must be"),
-        ({"intercept": 1.0}, "intercept"),
-        ({"intercept": 1e-9}, "intercept"),
-        ({"completion": "normalise", "intercept": 0.0}, "needs intercept"),
-        ({"n_features": 5000, "K": 65_536}, "more work than a device"),
         ({"n_features": None, "features": [AGE, "work"]}, "NumericFeature"),
     ],
 )
@@ -190,34 +246,44 @@ def test_a_record_becomes_its_columns():
         np.testing.assert_allclose(protocol.encode(record), full / np.linalg.norm(full), rtol=1e-15)
 
 
+NAMED = records(classes=("no", "yes"))
+NUMBERS = Protocol(n_features=2, classes=(0, 1), epsilon=1.0, K=16, m=3, b=1.0)
+AMOUNT = records(task="regression", label_bounds=(0, 10))
+PERSON = {"age": 44.25, "work": "private"}
+
+
+def bad_people():
+    """Yield a protocol, a record and a label that are refused, and what Python and JavaScript say of them."""
+    for record, said in (
+        ({**PERSON, "age": None}, "age.*missing"), ({**PERSON, "age": math.nan}, "age.*missing"),
+        ({**PERSON, "age": "44"}, "age.*number"), ({**PERSON, "age": True}, "age.*number"),
+        ({**PERSON, "work": 3}, "work.*text"), ({**PERSON, "sex": 1}, "unknown ones.*sex"),
+        ({"work": "public"}, "lacks the features.*age"), ([20], "2 values"), ("ab", "record"), (None, "record"),
+        (3, "record"),
+    ):  # fmt: skip
+        yield NAMED, record, "yes", said, said
+    for label in ("maybe", None, 1, ""):
+        yield NAMED, PERSON, label, "the label", "the label"
+    for row in ([0.0], [0.0] * 3, [0, math.nan], [0, math.inf], 3, None, "ab", ["1", 2.0], [True, 2.0], [1.0, None]):
+        yield NUMBERS, row, 1, "^x (must be|holds)", r"x(\[\d\])? must be"
+    for label in (math.nan, math.inf, "3", None, True):
+        yield AMOUNT, PERSON, label, "the label (must be|is missing)", "the label must be"
+    for label in (True, False, "1", None, 2, 0.5):
+        yield NUMBERS, [0.0, 1.0], label, "the label must be one of", "the label must be one of"
+
+
 @pytest.mark.parametrize(
-    ("record", "message"),
-    [
-        ({"age": None, "work": "public"}, "'age' is missing"),
-        ({"age": math.nan, "work": "public"}, "'age' is missing"),
-        ({"work": "public"}, r"lacks the features \['age'\]"),
-        ({"age": 20, "work": "public", "sex": 1}, r"unknown ones \['sex'\]"),
-        ({"age": "20", "work": "public"}, "'age' must be a number"),
-        ({"age": True, "work": "public"}, "'age' must be a number"),
-        ({"age": 20, "work": 7}, "'work' must be a text"),
-        ([20], "sequence of 2 values"),
-        ("ab", "sequence of 2 values"),
-        (None, "sequence of 2 values"),
-    ],
+    ("protocol", "record", "label", "said", "script"), [*bad_people()], ids=lambda one: str(one)[-30:]
 )
-def test_records_that_are_refused(record, message):
-    with pytest.raises(DataError, match=message):
-        records().encode(record)
-
-
-@pytest.mark.parametrize("x", [[1, 2], [1, 2, math.nan], [1, 2, math.inf], "abc", None, [[1, 2, 3]], {"a": 1}])
-def test_rows_that_are_refused(x):
-    with pytest.raises(DataError, match=r"x (must be 3 numbers|holds NaN)"):
-        vector().encode(x)
+def test_both_programs_refuse_bad_people(node, protocol, record, label, said, script):
+    with pytest.raises(DataError, match=said):
+        Randomizer(protocol).report(record, label)
+    with pytest.raises(JavaScriptError, match=f"DataError: .*{script}"):
+        node.ask("report", text=protocol.to_json(), record=record, label=label)
 
 
 NOT_NUMBERS = [
-    ["1", "2", "3"], [1, 2, "3"], [1, 2, True], [np.True_, 1, 2], [1, 2, None], [1, 2, 10**400], [1, 2, 1j],
+    ["1", "2", "3"], [1, 2, True], [np.True_, 1, 2], [1, 2, 10**400], [1, 2, 1j], [[1, 2, 3]], {"a": 1},
     np.array(["1", "2", "3"]), np.array([True, False, True]), np.array([1, 2, "3"], object),
     np.array([1, 2, True], object), np.array([1, 2, 3j]), {1, 2, 3}, iter([1, 2, 3]),
 ]  # fmt: skip
@@ -290,15 +356,11 @@ def test_labels():
     assert [named.sign_of_class(y) for y in ("no", "yes", np.str_("yes"))] == [-1, 1, 1]
     numbers = records(classes=(0, 1))
     assert [numbers.sign_of_class(y) for y in (0, 1.0, np.int8(1))] == [-1, 1, 1]
-    refused = ((numbers, True), (numbers, False), (numbers, np.True_), (named, "maybe"), (named, 1), (numbers, "1"))
-    for protocol, y in (*refused, (numbers, math.nan), (numbers, None)):
+    for y in (np.True_, math.nan):
         with pytest.raises(DataError, match="the label must be one of"):
-            protocol.sign_of_class(y)
+            numbers.sign_of_class(y)
     amount = records(task="regression", label_bounds=(0, 10))
     assert [amount.scaled_label(y) for y in (0, 5, 10, 12, -1)] == [-1, 0, 1, 1, -1]
-    for y in (math.nan, math.inf, "5", None):
-        with pytest.raises(DataError, match="the label"):
-            amount.scaled_label(y)
     with pytest.raises(ParameterError, match="no classes"):
         amount.sign_of_class(1)
     with pytest.raises(ParameterError, match="no label bounds"):
