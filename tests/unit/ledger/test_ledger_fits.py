@@ -83,10 +83,6 @@ def test_a_fit_is_one_charge_of_its_plan(ledger, name):
     assert ledger.verify(model.charge_.hash).ok
 
 
-def test_a_fit_without_a_ledger_has_no_charge():
-    assert sv.DPRidge(**RIDGE).fit(X, T).charge_ is None
-
-
 def test_an_address_serves_as_well_as_an_object_and_clones_charge_again(ledger):
     model = clone(sv.DPRidge(ledger=ledger.url, dataset="people", **RIDGE).fit(X, T))
     model.fit(X, T)
@@ -192,45 +188,6 @@ def test_the_largest_label_cannot_be_asked_for(ledger):
         answers.append(ledger.history("people")[-1].state)
         top *= 1.01
     assert "cancelled" not in answers and len(answers) < 40
-
-
-def public_failures():
-    """Failures that follow from sizes and parameters alone."""
-    wide = np.zeros((len(T), 2))
-    return {
-        "no labels": (lambda model: model.fit(X, None), "y is missing"),
-        "one label too few": (lambda model: model.fit(X, T[:-1]), "inconsistent numbers of samples"),
-        "two labels a row": (lambda model: model.fit(X, wide), "one label for each row"),
-        "a parameter": (lambda model: model.set_params(alpha=-1.0).fit(X, T), "alpha must be"),
-        "no rows": (lambda model: model.fit(X[:0], T[:0]), "n_samples must be"),
-    }
-
-
-@pytest.mark.parametrize("name", public_failures())
-@pytest.mark.parametrize("kind", ["ridge", "lasso", "search"])
-def test_a_failure_over_public_facts_costs_nothing(ledger, kind, name):
-    fails, message = public_failures()[name]
-    model, _ = models()[kind]
-    if name == "a parameter":
-        if kind == "lasso":
-            model, fails = model.set_params(radius=-1.0), (lambda model: model.fit(X, T))
-            message = "radius must be"
-        elif kind == "search":
-            model, fails = model.set_params(n_iter=0.5), (lambda model: model.fit(X, T))
-            message = "n_iter must be"
-    with pytest.raises(ValueError, match=message):
-        fails(model.set_params(ledger=ledger, dataset="people"))
-    assert ledger.history("people") == []
-
-
-def test_a_table_on_disk_that_has_no_target_costs_nothing(ledger, tmp_path):
-    pq.write_table(pa.table({"a": X[:, 0], "b": X[:, 1]}), tmp_path / "people.parquet")
-    table = sv.ParquetTable(tmp_path / "people.parquet")
-    with pytest.raises(ParameterError, match="names no target"):
-        sv.DPRidge(ledger=ledger, dataset="people", **RIDGE).fit(table)
-    assert ledger.history("people") == []
-    sv.DPRidge(ledger=ledger, dataset="people", **RIDGE).fit(table, T)
-    assert ledger.history("people")[0].state == "committed"
 
 
 def test_an_interrupt_before_the_data_are_looked_at_gives_the_charge_back(ledger, monkeypatch):
@@ -536,16 +493,6 @@ def private(kind):
     }[kind]
 
 
-@pytest.mark.parametrize("what", NO_TABLES)
-@pytest.mark.parametrize("kind", ["model", "pipeline", "scaler", "search"])
-def test_what_can_be_no_table_is_refused_before_the_charge(ledger, kind, what):
-    estimator = private(kind).set_params(ledger=ledger, dataset="people")
-    with pytest.raises((TypeError, ValueError)):
-        estimator.fit(NO_TABLES[what], Y)
-    assert ledger.history("people") == []
-    assert not hasattr(estimator, "n_features_in_")
-
-
 @pytest.mark.filterwarnings("ignore:X does not have valid feature names")
 @pytest.mark.parametrize("kind", ["model", "pipeline", "search"])
 def test_columns_that_are_not_the_models_are_refused_before_an_evaluation_is_charged(ledger, tmp_path, kind):
@@ -586,28 +533,6 @@ def test_a_table_on_disk_is_scored_by_the_columns_of_a_foreign_model(ledger, tmp
     assert ledger.history("people") == []
 
 
-NO_COLUMNS = {
-    "a dict": dict(enumerate(Y)), "a set": set(range(300)), "a text": "y" * 300, "complex": Y.astype(complex),
-    "records": np.zeros(300, [("a", "i4")]), "a matrix": np.stack([Y, Y], 1),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("name", ["y", "groups", "sample_weight", "groups of an evaluation"])
-@pytest.mark.parametrize("what", NO_COLUMNS)
-def test_what_can_be_no_column_is_refused_before_the_charge(ledger, name, what):
-    given, people = NO_COLUMNS[what], {"ledger": ledger, "dataset": "persons" if "groups" in name else "people"}
-    ledger.create("persons", epsilon=3.0, delta=1e-5, unit="person")
-    model = sv.DPLogisticRegression(max_sample_weight=2.0 if name == "sample_weight" else None, **CLASSIFIER)
-    with pytest.raises((TypeError, ValueError)):
-        if name == "y":
-            model.set_params(**people).fit(X, given)
-        elif name == "groups of an evaluation":
-            sv.evaluate(model.fit(X, Y), X, Y, epsilon=0.1, groups=given, max_rows_per_group=2, **people)
-        else:
-            model.set_params(max_rows_per_group=2 if name == "groups" else None, **people).fit(X, Y, **{name: given})
-    assert ledger.history("people") == ledger.history("persons") == []
-
-
 @pytest.mark.parametrize("adjacency", ["zero-out", "add-remove"])
 @pytest.mark.parametrize("size", [1e-9, 1e-3, 0.02, 0.2, 0.5, 0.98, 1.0 - 1e-9])
 def test_coins_that_hold_out_no_rows_or_all_are_refused_before_the_charge(ledger, size, adjacency):
@@ -632,18 +557,49 @@ def test_coins_that_hold_out_no_rows_or_all_are_refused_before_the_charge(ledger
         assert few.fit(X[:1], T[:1]).guarantee_.epsilon == 0.5
 
 
-def test_what_no_fit_takes_is_refused_before_the_charge(ledger, tmp_path):
-    pq.write_table(pa.Table.from_pandas(FRAME.assign(t=Y)), tmp_path / "t.parquet")
-    search = private("search").set_params(ledger=ledger, dataset="people")
-    with pytest.raises(ParameterError, match="a search takes tables in memory"):
-        search.fit(sv.ParquetTable(tmp_path / "t.parquet", target="t"), None)
+NO_COLUMNS = {
+    "a dict": dict(enumerate(Y)), "a set": set(range(300)), "a text": "y" * 300, "complex": Y.astype(complex),
+    "records": np.zeros(300, [("a", "i4")]), "a matrix": np.stack([Y, Y], 1),
+}  # fmt: skip
+
+
+def not_taken(folder):
+    """Yield estimators, what they are to fit, and what they say: refusals that follow from sizes and parameters."""
+    for kind in ("ridge", "lasso", "search"):
+        for given, said in (((X, None), "y is missing"), ((X, T[:-1]), "inconsistent"), ((X[:0], T[:0]), "n_samples"),
+                            ((X, np.zeros((300, 2))), "one label for each row")):  # fmt: skip
+            yield models()[kind][0], given, {}, said
+    for kind, bad in (("ridge", {"alpha": -1.0}), ("lasso", {"radius": -1.0}), ("search", {"n_iter": 0.5})):
+        yield models()[kind][0].set_params(**bad), (X, T), {}, f"{next(iter(bad))} must be"
+    for kind in ("model", "pipeline", "scaler", "search"):
+        yield from ((private(kind), (table, Y), {}, "") for table in NO_TABLES.values())
+    for column in NO_COLUMNS.values():
+        yield private("model"), (X, column), {}, ""
+        yield private("model").set_params(max_rows_per_group=2), (X, Y), {"groups": column}, ""
+        yield private("model").set_params(max_sample_weight=2.0), (X, Y), {"sample_weight": column}, ""
+    pq.write_table(pa.Table.from_pandas(FRAME.assign(t=Y)), folder / "t.parquet")
+    yield private("search"), (sv.ParquetTable(folder / "t.parquet", target="t"), None), {}, "takes tables in memory"
+    yield models()["ridge"][0], (sv.ParquetTable(folder / "t.parquet"), None), {}, "names no target"
     lasso = sv.DPPipeline([("model", models()["lasso"][0].set_params(epsilon=None, delta=None))], **SPEND)
-    for pipeline, why in ((private("pipeline"), "max_sample_weight is missing"), (lasso, "takes no sample_weight")):
-        with pytest.raises(ParameterError, match=why):
-            pipeline.set_params(ledger=ledger, dataset="people").fit(X, Y, sample_weight=T + 1.0)
+    for pipeline, said in ((private("pipeline"), "max_sample_weight is missing"), (lasso, "takes no sample_weight")):
+        yield pipeline, (X, Y), {"sample_weight": T + 1.0}, said
     for classes in ([0, 1.5], [b"a", b"b"]):
+        yield private("model").set_params(classes=classes), (X, np.array(classes)[Y]), {}, ""
+
+
+def test_what_is_refused_by_public_facts_costs_nothing(ledger, tmp_path):
+    ledger.create("persons", epsilon=3.0, delta=1e-5, unit="person")
+    for estimator, given, beside, said in not_taken(tmp_path):
+        estimator.set_params(ledger=ledger, dataset="persons" if "groups" in beside else "people")
+        with pytest.raises((TypeError, ValueError), match=said or None):
+            pytest.fail(repr(estimator.fit(*given, **beside)))
+        assert ledger.history("people") == ledger.history("persons") == [], (estimator, said)
+        assert said or beside or given[0] is X or not hasattr(estimator, "n_features_in_")
+    model = sv.DPLogisticRegression(**CLASSIFIER).fit(X, Y)
+    for column in NO_COLUMNS.values():
         with pytest.raises((TypeError, ValueError)):
-            private("model").set_params(classes=classes, ledger=ledger, dataset="people").fit(X, np.array(classes)[Y])
+            people = {"groups": column, "max_rows_per_group": 2, "ledger": ledger, "dataset": "persons"}
+            pytest.fail(repr(sv.evaluate(model, X, Y, epsilon=0.1, **people)))
     with pytest.raises(NotFittedError):
         sv.evaluate(sv.DPRidge(**RIDGE), X, T, epsilon=0.1, ledger=ledger, dataset="people")
-    assert ledger.history("people") == []
+    assert ledger.history("people") == ledger.history("persons") == []
