@@ -12,14 +12,15 @@ from pathlib import Path
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from sottovoce import receipt_reader
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import (
+    KINDS,
     BoundedRangeEvent,
     ComposedEvent,
     GaussianEvent,
+    NonPrivateEvent,
     NothingReleased,
     PoissonSampledEvent,
     PureEvent,
@@ -28,12 +29,11 @@ from sottovoce.privacy.events import (
     RepeatedEvent,
 )
 from sottovoce.report import receipt_page, verify_receipt
-from support.receipts import agree, fitted, together
+from support.published_schema import SCHEMA, VALIDATOR
+from support.receipts import agree, fitted, made_up, together
 
 ROOT = Path(__file__).parents[3]
 FILE = Path(receipt_reader.__file__)
-SCHEMA = json.loads((ROOT / "docs/receipt.schema.json").read_text(encoding="utf-8"))
-VALIDATOR = Draft202012Validator(SCHEMA)
 SAMPLES = sorted(
     path
     for path in (ROOT / "tests/data/formats").glob("*/*.json")
@@ -199,6 +199,37 @@ def test_the_structure_is_that_of_the_published_schema(name):
                 continue
             ok = receipt_reader.findings(data)[0][1]
             assert ok == VALIDATOR.is_valid(data), (way, value)
+
+
+EVENTS = [
+    NothingReleased(),
+    NonPrivateEvent(),
+    GaussianEvent(3.0),
+    GaussianEvent(math.inf),
+    RandomizedResponseEvent(1.0),
+    PureEvent(1.0),
+    BoundedRangeEvent(0.1),
+    PoissonSampledEvent(0.1, GaussianEvent(3.0)),
+    RepeatedEvent(GaussianEvent(3.0), 4),
+    RepeatAndSelectEvent(GaussianEvent(3.0), 4.0),
+    ComposedEvent((GaussianEvent(3.0), PureEvent(1.0))),
+]
+
+
+def test_every_kind_of_event_is_described():
+    assert {event.kind for event in EVENTS} == set(KINDS)
+    for event in EVENTS:
+        VALIDATOR.validate(json.loads(json.dumps(made_up(event=event, epsilon=math.inf).to_dict())))
+    described = {entry["properties"]["kind"]["const"] for entry in SCHEMA["$defs"].values() if "properties" in entry}
+    assert described == set(KINDS)
+
+
+def test_the_schema_is_one_and_names_what_a_receipt_has():
+    VALIDATOR.check_schema(SCHEMA)
+    data = made_up().to_dict()
+    assert list(SCHEMA["properties"]) == SCHEMA["required"] == list(data)
+    for name, entry in SCHEMA["properties"].items():
+        assert name == "event" or len(entry["description"]) > 10
 
 
 @pytest.mark.parametrize("content", [
