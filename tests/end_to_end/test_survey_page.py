@@ -11,6 +11,7 @@ import pytest
 from sottovoce.local import Aggregator
 from sottovoce.local.device.survey import write_survey
 from sottovoce.local.wire import REPORT_BYTES, Report, parse
+from support.accessible import axe_violations, overflow
 from support.survey import PROTOCOL, survey_collector, visits
 from support.waiting import until
 
@@ -110,41 +111,6 @@ def test_the_same_report_is_sent_again_and_counts_once(visit: Any, address: str,
     until(lambda: stats(address)["accepted"] == count)  # it counts seldom
 
 
-def test_an_invitation_counts_once_on_two_devices(visit: Any) -> None:
-    reports = set()
-    for _ in range(6):  # two devices may draw the same index; six hardly
-        person = visit("#token=for-two-devices-at-once")
-        person.fill()
-        person.randomise()
-        with person.page.expect_response("**/reports") as answer:
-            person.page.get_by_role("button", name="Send").click()
-        reports.add(person.posts()[0].post_data_buffer)
-        if answer.value.status == 409:
-            person.page.get_by_text("This invitation was used before, from another device.").wait_for()
-            return
-    assert len(reports) > 1
-    pytest.fail("no second report was refused")
-
-
-def test_what_cannot_work_is_told(visit: Any, chromium: Any, address: str) -> None:
-    page = chromium.new_context().new_page()
-    page.goto(f"{address}/#token=short")
-    page.get_by_role("alert").get_by_text("This is not the link of an invitation to this survey.").wait_for()
-    assert not page.locator("#form").is_visible()
-    page.context.close()
-
-    person = visit()
-    person.fill()
-    person.randomise()
-    person.page.route("**/reports", lambda route: route.abort())
-    person.page.get_by_role("button", name="Send").click()
-    person.page.get_by_text("The collector cannot be reached.").wait_for()
-    person.page.unroute("**/reports")
-    person.send()
-    first, second = person.posts()
-    assert first.post_data_buffer == second.post_data_buffer
-
-
 def test_what_is_not_answered_is_asked_again(visit: Any) -> None:
     person = visit()
     person.randomise()
@@ -172,16 +138,16 @@ def test_the_page_works_by_keyboard_and_on_a_phone(visit: Any) -> None:
     for key in ["Tab", "Enter"]:
         page.keyboard.press(key)
     page.get_by_text("Sent and stored.").wait_for()
-    assert page.evaluate("() => document.documentElement.scrollWidth") <= 320
+    assert overflow(page) <= 0
 
 
-def test_every_control_has_a_name(visit: Any) -> None:
-    page = visit().page
-    for control in page.locator("input, select, button:visible").all():
-        assert control.evaluate("e => e.type === 'submit' || e.labels?.length > 0 || e.innerText !== ''")
-    for described in page.locator("[aria-describedby]").all():
-        for name in described.get_attribute("aria-describedby").split():
-            assert page.locator(f"[id='{name}']").count() == 1
+def test_questions_and_a_link_that_cannot_work_are_for_everybody(visit: Any) -> None:
+    """In all states and languages: test_survey_accessibility.py."""
+    assert axe_violations(visit(bypass_csp=True).page) == []
+    page = visit("#token=short", bypass_csp=True).page
+    page.get_by_role("alert").get_by_text("This is not the link of an invitation to this survey.").wait_for()
+    assert not page.locator("#form").is_visible()
+    assert axe_violations(page) == []
 
 
 def test_nothing_from_elsewhere_may_run_or_be_asked(visit: Any) -> None:
