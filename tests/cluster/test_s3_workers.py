@@ -44,7 +44,9 @@ def test_workers_read_s3_again_when_one_dies_and_refuse_an_object_that_changed()
             put(options, f"people/t/{k}.parquet", rows(k), compression="none", row_group_size=500)
         here = sv.DPLogisticRegression(**PUBLIC).fit(X, Y)
         model = sv.DPLogisticRegression(**PUBLIC)
-        table = DaskTable.from_parquet(client, "s3://people/t", target="y", storage_options=options, partitions=8)
+        table = DaskTable.from_parquet(
+            client, "s3://people/t", target="y", storage_options=options, partitions=8, storage="scratch"
+        )
         with table:
             model.fit(table)
             np.testing.assert_array_equal(model.coef_, here.coef_)

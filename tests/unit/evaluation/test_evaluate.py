@@ -13,8 +13,8 @@ from sklearn.preprocessing import Normalizer, OneHotEncoder
 from sklearn.svm import LinearSVC
 
 import sottovoce as sv
-from sottovoce.exceptions import AccountingError, BudgetError, DataError, ModelFormatError, ParameterError
-from sottovoce.report import receipt_page, verify_receipt
+from sottovoce.exceptions import AccountingError, BudgetError, DataError, ParameterError
+from sottovoce.report import verify_receipt
 from support.noise import forbid_noise
 
 BUDGET = {"epsilon": 1.0, "random_state": 0}
@@ -52,16 +52,8 @@ def labels_of(name, data):
 
 
 NAMES = [
-    "logistic",
-    "svm",
-    "several",
-    "several svm",
-    "ridge",
-    "sklearn",
-    "sklearn svm",
-    "sklearn several",
-    "sklearn ridge",
-]
+    "logistic", "svm", "several", "several svm", "ridge", "sklearn", "sklearn svm", "sklearn several", "sklearn ridge",
+]  # fmt: skip
 
 
 @pytest.mark.parametrize("delta", [0.0, 1e-6])
@@ -97,11 +89,6 @@ def test_the_receipt_verifies(name, models, data, tmp_path):
         checked = verify_receipt(path)
         assert checked.passed, checked.rows()
         assert "held out" in str(receipt.assumptions)
-        assert receipt_page(receipt)
-        forged = json.loads(receipt.to_json())
-        forged["parameters"]["evaluation"]["epsilon"] = 0.5
-        path.write_text(json.dumps(forged), encoding="utf-8")
-        assert not verify_receipt(path).passed
 
 
 def test_the_receipt_belongs_to_the_model(models, data, tmp_path):
@@ -113,33 +100,6 @@ def test_the_receipt_belongs_to_the_model(models, data, tmp_path):
     for name, right in (("logistic", True), ("svm", False)):
         save_model(models[name], tmp_path / "model.json")
         assert verify_receipt(path, model=tmp_path / "model.json").passed is right
-
-
-def test_stored_and_read_again(models, data):
-    for name in ("logistic", "several", "ridge"):
-        found = sv.evaluate(models[name], data[0], labels_of(name, data), **BUDGET)
-        again = sv.Evaluation.from_json(found.to_json())
-        assert again.intervals == found.intervals
-        assert again.to_dict() == found.to_dict()
-        assert again.guarantee_ == found.guarantee_
-        assert again.classes == found.classes
-
-
-@pytest.mark.parametrize(
-    "change",
-    [
-        lambda data: data.pop("tables"),
-        lambda data: data["plan"].update(task="divination"),
-        lambda data: data["tables"]["table"]["cells"].pop(),
-        lambda data: data.update(version=2),
-        lambda data: data["guarantee"].update(epsilon=0.1),
-    ],
-)
-def test_a_damaged_file_is_refused(change, models, data):
-    stored = sv.evaluate(models["logistic"], data[0], data[1], **BUDGET).to_dict()
-    change(stored)
-    with pytest.raises(ModelFormatError):
-        sv.Evaluation.from_dict(stored)
 
 
 @pytest.mark.filterwarnings("ignore:noise was drawn from this random_state before")

@@ -61,6 +61,7 @@ def test_mu_n_decides_also_where_rows_are_stood_for_by_fewer():
 
 def test_without_a_figure_three_populations_are_shown():
     found = sv.forecast(logistic(), 500, 5)
+    assert found == sv.forecast(logistic(), 500, 5)  # the same question has the same answer
     assert list(found.rows) == ["weakly", "as usual", "strongly"]
     assert found.expected is found.rows["as usual"]
     levels = [row.without_noise for row in found.rows.values()]
@@ -117,11 +118,6 @@ def test_nobodys_budget_is_touched(tmp_path):
     logistic().fit(X, np.where(X[:, 0] > 0, "yes", "no"))  # warnings are errors: it is the first fit to this table
 
 
-def test_the_same_question_has_the_same_answer():
-    first, again = (sv.forecast(logistic(), 300, 3) for _ in range(2))
-    assert first == again
-
-
 def test_picture_and_notebook_are_well_formed():
     found = sv.forecast(logistic(), 300, 3, accuracy_without_noise=0.9)
     drawing = ElementTree.fromstring(found.picture())
@@ -155,13 +151,9 @@ def test_picture_and_notebook_are_well_formed():
         (logistic(data_norm=None), {}, "data_norm is missing"),
         (sv.DPLasso(epsilon=1.0, delta=1e-6), {}, "estimator must be DPLogisticRegression, DPLinearSVC or DPRidge"),
         ("model", {}, "got str"),
+        (logistic(), {"n_samples": 9}, "n_samples must be a whole number >= 10; got 9"),
     ],
 )  # fmt: skip
 def test_what_cannot_be_foreseen_is_refused_in_words(model, changed, words):
     with pytest.raises(ParameterError, match=words):
-        sv.forecast(model, 1000, 5, **changed)
-
-
-def test_too_few_rows_are_refused():
-    with pytest.raises(ParameterError, match="n_samples must be a whole number >= 10; got 9"):
-        sv.forecast(logistic(), 9, 5)
+        sv.forecast(model, **{"n_samples": 1000, "n_features": 5, **changed})
