@@ -148,7 +148,7 @@ docs: $(DOCS_READY)
 	rm -rf site
 	$(BIN)/python -m sphinx -b html -n -W --keep-going -q -d $(VENV)/.doctrees docs site
 	$(BIN)/python docs/check_site.py site
-	$(BIN)/python -m pytest -q tests/end_to_end/test_site.py
+	$(BIN)/python -m pytest -q tests/end_to_end/test_site_in_browser.py
 
 # benchmarks in their short form, as many as fit into ten minutes on two cores; all of them in full take many hours
 bench: $(READY)
