@@ -4,7 +4,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 
 from sottovoce.exceptions import MessageError
-from sottovoce.vertical.wire import Frame, Message, decode
+from sottovoce.vertical.wire import Frame, Message
+from support.party import decode
 
 
 @dataclass(frozen=True)
@@ -17,11 +18,6 @@ class Crossing:
     n_bytes: int  # the frame of a request included
 
 
-def kinds(base=Message):
-    """All kinds of messages that there are now, those of tests included."""
-    return [kind for each in base.__subclasses__() for kind in (each, *kinds(each))]
-
-
 @contextmanager
 def recorded(parties):
     """Record every message that crosses inside the ``with`` block, in order; what is no message is left out."""
@@ -29,7 +25,7 @@ def recorded(parties):
 
     def take(name, uplink, raw, body):
         with suppress(MessageError):
-            record.append(Crossing(name, uplink, decode(body, kinds()), len(raw)))
+            record.append(Crossing(name, uplink, decode(body), len(raw)))
 
     def sending(requests):
         for name, raw in requests.items():

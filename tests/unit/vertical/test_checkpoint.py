@@ -306,25 +306,6 @@ def test_a_run_releases_its_labels_once_wherever_it_is_killed(tmp_path):
     assert n_killed >= 6
 
 
-def test_two_copies_of_a_run_release_labels_once(organisations):
-    """Made before its labels left: the ledger knows which ones did."""
-    made, left = organisations, set()
-    with pytest.raises(Killed):
-        fit_and_watch(made, left, cut=at(1, "before", Killed()))
-    made.end(HOME)
-    assert left == set()
-    shutil.copytree(made.folder / "run", made.folder / "copy")
-    fit_and_watch(made, left)
-    made.end(HOME, *OTHERS)
-    for name in ("run", *OTHERS):  # nor do the parties know what they were sent
-        shutil.rmtree(made.folder / name)
-    shutil.copytree(made.folder / "copy", made.folder / "run")
-    with pytest.raises(LedgerError, match="another copy of this run has released one"):
-        fit_and_watch(made, left)
-    assert len(left) == 1
-    assert states(made) == ["committed"]
-
-
 @pytest.mark.parametrize("seed", range(3))
 def test_copies_of_a_run_in_any_order_under_an_owner_who_cancels_pay_for_each_labels_that_leave(organisations, seed):
     """Three copies, killed at lines that are drawn; parties that remember nothing; charges given back by hand."""

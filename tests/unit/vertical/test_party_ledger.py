@@ -102,26 +102,6 @@ def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch, 
     assert len(ledger.history("clinic columns")) == 1
 
 
-def test_an_answer_waits_until_its_charge_is_closed(ledger, monkeypatch):
-    """Or the same request could be computed again, for a charge whose answer has left."""
-    party = clinic(ledger)
-    raw = Line(party).frame(SEND)
-
-    def broken(*given, **named):
-        raise LedgerError("the disk is full")
-
-    with monkeypatch.context() as patch:
-        patch.setattr(Ledger, "commit", broken)
-        for _ in range(2):
-            assert "its ledger cannot be used now" in decode(party.handle(raw)).reason
-    assert [charge.state for charge in ledger.history("clinic columns")] == ["reserved"]
-    assert party.spent == EVENT
-    answer = party.handle(raw)
-    assert isinstance(decode(answer), Trained)
-    assert party.handle(raw) == answer
-    assert [charge.state for charge in ledger.history("clinic columns")] == ["committed"]
-
-
 def account(ledger, **options):
     return LedgerBudget(ledger, "clinic columns", name="clinic", **options)
 

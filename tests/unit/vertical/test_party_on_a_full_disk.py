@@ -143,7 +143,7 @@ def room(disk):
     """Sizes at which something of the next step does not fit: pages of the journal's log, and of the ledger."""
     journal = sum(len(content) for path, content in disk.items() if path.name == "sessions.db-wal")
     ledger = len(disk[next(path for path in disk if path.name == "ledger.db")])
-    return sorted({*range(journal, journal + 13_000, 1030), *range(512, ledger + 8192 + 1, 2048)})
+    return sorted({*range(journal, journal + 13_000, 2060), *range(512, ledger + 8192 + 1, 4096)})
 
 
 @pytest.mark.parametrize(

@@ -451,6 +451,21 @@ def test_seeds(make):
     assert "random_state: NOT PRIVATE" in first.guarantee_.statement()
 
 
+def test_no_two_streams_of_a_seeded_fit_are_the_same(monkeypatch):
+    """At the label holder and at the parties."""
+    used, begin = [], Streams.__init__
+
+    def opened(self, random_state=None):
+        begin(self, random_state)
+        used.append(self._seed)
+
+    monkeypatch.setattr(Streams, "__init__", opened)
+    for random_state in (0, np.int64(7), 2**63 - 1, np.random.default_rng(1)):
+        used.clear()
+        logistic(random_state=random_state).fit(parties(), Y)
+        assert len(used) == 3 == len(set(used))
+
+
 def test_a_seed_does_not_outlive_its_fit():
     """A party that was seeded before stays so, and the receipt says it; after a failure too."""
     group = parties()
@@ -614,6 +629,17 @@ def test_the_label_holders_own_model_is_scikit_learns():
     theirs = LogisticRegression(tol=1e-10, max_iter=10_000).fit(X[:, :3], np.where(Y == "ill", 1, 0))
     assert model.parts_["party1"].coef == pytest.approx(theirs.coef_[0], abs=1e-4)
     assert model.local_part_.intercept == pytest.approx(theirs.intercept_[0], abs=1e-4)
+
+
+def test_with_a_large_budget_a_private_model_is_nearly_exact():
+    """Public labels and epsilon = 1e4: the other party's model is a penalised fit of its own columns."""
+    n = 2000
+    wide = np.random.default_rng(1).uniform(0, 1, (n, 4))
+    y = np.where(wide @ [2.0, -2.0, 3.0, -3.0] + np.random.default_rng(2).logistic(size=n) > 0, 1, 0)
+    group = split_columns(wide, [2, 2], data_norm={"party2": 2**0.5})
+    model = logistic(epsilon=1e4, classes=[0, 1], labels_public=True).fit(group, y)
+    theirs = LogisticRegression().fit(wide[:, 2:], y)
+    assert model.parts_["party2"].coef == pytest.approx(theirs.coef_[0], abs=0.15)
 
 
 # ------------------------------------------------------------------ scikit-learn's conventions, other roles

@@ -12,6 +12,8 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
+from sottovoce.losses import Logistic
+from sottovoce.losses.base import slope
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import NonPrivateEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
@@ -31,6 +33,7 @@ from sottovoce.vertical.protocols.frank_wolfe.columns import (
     unpack_places,
 )
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, Chosen, KeepWeights, TrainOnBall
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from sottovoce.vertical.wire import Refused
 from support.crossing import recorded
@@ -78,6 +81,14 @@ def test_places_that_are_none():
     for raw in (b"\xff\xff", b"\x00", b"\x00\x00\x00"):
         with pytest.raises(MessageError, match="places of 5 columns"):
             unpack_places(raw, 4, 5)
+
+
+def test_soft_slopes_are_those_of_the_losses():
+    for m in (-3.0, 0.0, 0.7):
+        for y in (-1.0, 1.0):
+            assert slope(LOSSES["logistic"], y, m) == pytest.approx(slope(Logistic(), y, m), abs=1e-15)
+        mixed = 0.8 * slope(LOSSES["logistic"], 1 / 0.6, m) + 0.2 * slope(LOSSES["logistic"], -1 / 0.6, m)
+        assert mixed == pytest.approx(slope(Logistic(), 1.0, m), abs=1e-12)  # flips of 20 % corrected
 
 
 # --- without noise ----------------------------------------------------------------------------------------------------

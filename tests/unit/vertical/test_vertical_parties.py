@@ -214,6 +214,7 @@ def test_steps_without_their_start_are_refused():
             if not isinstance(step, allowed):
                 assert request(party, step).reason == f"{type(step).__name__} came without its start"
     assert "no training" in request(party, Keep("m")).reason
+    assert "a penalty needs l2 >= 0" in request(party, Prepare(-1.0, 0)).reason
     assert "no part of a model named 'm'" in request(party, Score("m")).reason
 
 
