@@ -57,13 +57,6 @@ def test_what_cannot_be_planned_is_refused_in_words(changed, words):
         plan(**changed)
 
 
-def test_a_column_has_a_bound():
-    with pytest.raises(ParameterError, match="data_bound of party 'a'"):
-        Columns("a", 3, np.inf)
-    with pytest.raises(ParameterError, match="n_features of party 'a'"):
-        Columns("a", 0, 1.0)
-
-
 # --- noise ------------------------------------------------------------------------------------------------------------
 
 

@@ -104,14 +104,17 @@ def ridge(**more):
     return VerticalRidge(mechanism="secure", label_bounds=(0, 1), random_state=1, **BUDGET, **more)
 
 
+def svc(**more):
+    return VerticalLinearSVC(mechanism="secure", classes=[0, 1], random_state=1, **BUDGET, **more)
+
+
 def test_the_other_estimators():
     given = parties()
     model = ridge().fit(given)
     assert model.n_rounds_ == 1 + model.plan_.joint.n_steps == 9
     assert ridge(mechanism_options={"n_passes": 0}).fit(given).n_rounds_ == 1
     assert model.score(given, table()[1]) > 0.2
-    svc = VerticalLinearSVC(mechanism="secure", classes=[0, 1], random_state=1, **BUDGET).fit(given)
-    assert svc.score(given, table()[1]) > 0.8
+    assert svc().fit(given).score(given, table()[1]) > 0.8
 
 
 def lasso(**more):
@@ -521,21 +524,24 @@ def test_a_run_that_was_cut_off_cannot_be_resumed_and_stays_charged_once(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("make", "engine"),
+    ("make", "engine", "helper"),
     [
-        (sparse, "spu"), (partial(ridge, mechanism_options={"n_passes": 0}), "shamir"),
-        pytest.param(ridge, "spu", marks=pytest.mark.slow),
+        (sparse, "spu", True),
+        (partial(ridge, mechanism_options={"n_passes": 0}), "shamir", True),
+        pytest.param(ridge, "spu", True, marks=pytest.mark.slow),
+        pytest.param(svc, "spu", False, marks=pytest.mark.slow),
     ],
-    ids=["choices by spu", "ridge by shamir", "ridge by spu"],
-)  # fmt: skip
-def test_real_processes_open_what_the_same_numbers_are_in_clear(make, engine):
+    ids=["choices by spu", "ridge by shamir", "ridge by spu", "hinge by two parties of spu"],
+)
+def test_real_processes_open_what_the_same_numbers_are_in_clear(make, engine, helper):
     if engine not in available_engines():
         pytest.skip(f"{engine} is not to be had here")
     X, y = table()
     site = ComputeSite(timeout=60.0, engines=(engine,))
     facts = {"data_norm": 2.0, "data_bound": 1.0, "computing": site}
     apart = [Party(X[:, :3], name="bank", y=y, **facts), Party(X[:, 3:], name="clinic", **facts)]
-    model, clear = make().fit([*apart, Helper("notary", computing=site)]), make().fit(parties())
+    apart += [Helper("notary", computing=site)] if helper else []
+    model, clear = make().fit(apart), make().fit(parties(helper))
     assert model.plan_.engine == engine
     for name in ("bank", "clinic"):
         assert np.array_equal(model.parts_[name].coef, clear.parts_[name].coef)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
+from sottovoce.vertical import VerticalLogisticRegression, split_columns
 from sottovoce.vertical.protocols.local_models.plan import public_weight
 from sottovoce.vertical.protocols.local_models.trainings import LogisticOnLabelsPlan, SquaredOnLabelsPlan
 
@@ -53,26 +53,6 @@ def test_limits():
     numbers = plan_of(SquaredOnLabelsPlan)
     alone = weight(numbers, is_classification=False)
     assert weight(numbers, n_others=4, is_classification=False) == pytest.approx(alone / 4)
-
-
-@pytest.mark.parametrize("make", [VerticalLogisticRegression, VerticalLinearSVC, VerticalRidge])
-def test_it_follows_from_public_facts(make):
-    """Other rows and other labels of as many people give the same weights."""
-    known = {"label_bounds": (-2.0, 2.0)} if make is VerticalRidge else {"classes": [-1, 1]}
-    found = []
-    for seed in (0, 1):
-        rng = np.random.default_rng(seed)
-        X = rng.uniform(-1.0, 1.0, (200, 6))
-        model = make(epsilon=1.0, delta=1e-5, **known)
-        model.fit(split_columns(X, [2, 1, 3], data_norm=dict.fromkeys(("party2", "party3"), 1.7)), np.sign(X[:, 0]))
-        found.append({name: term.weight for name, term in model.scorer_.terms.items()})
-    assert found[0] == found[1]
-    scale = 2.0 if make is VerticalRidge else 1.0
-    told = model.guarantee_.parameters
-    for name, own in (("party2", 1), ("party3", 3)):
-        assert model.plan_.party_plans[name].n_features == own
-        assert found[0][name] == pytest.approx(scale * told[f"weight of the score of {name}"])
-    assert found[0]["party2"] > found[0]["party3"] > 0.0
 
 
 def test_a_weight_of_ones_own():
