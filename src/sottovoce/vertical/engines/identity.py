@@ -67,14 +67,12 @@ class Identity:
         from cryptography.exceptions import InvalidSignature
         from cryptography.hazmat.primitives.asymmetric import ec
         from cryptography.hazmat.primitives.hashes import SHA256
-        from cryptography.x509.oid import NameOID
 
         whose = repr(name)
         shown, authority = _issued(whose, certificate, self._authority)
         _in_time(f"the certificate of {whose}", shown)
         _in_time("the authority's certificate", authority)
-        names = [each.value for each in shown.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
-        if names != [name]:
+        if names_of(shown) != [name]:
             raise EngineError(f"the certificate of {whose} is another one's: its common name must be the party's.")
         if fingerprint is not None:
             found = shown.fingerprint(SHA256()).hex()
@@ -108,6 +106,13 @@ def _issued(whose: str, certificate: str, authority: bytes) -> tuple[Certificate
             "certificates of one authority."
         ) from None
     return shown, trusted
+
+
+def names_of(certificate: Certificate) -> list[str]:
+    """Return whose a certificate is: the common names in it, of which there should be one."""
+    from cryptography.x509.oid import NameOID
+
+    return [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]
 
 
 def session_certificate(name: str) -> tuple[bytes, bytes]:

@@ -9,10 +9,11 @@ import shutil
 import warnings
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
+from sottovoce.vertical.engines.identity import names_of
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.closed import LEAD, settings
 
@@ -41,7 +42,7 @@ class Kit:
 
         path = Path(folder).resolve()
         try:
-            (name,) = _names(load_pem_x509_certificate((path / "identity" / "certificate.pem").read_bytes()))
+            (name,) = names_of(load_pem_x509_certificate((path / "identity" / "certificate.pem").read_bytes()))
         except (OSError, ValueError):
             raise ParameterError(
                 f"{folder}: this is not a start-up kit. Give a site's folder that `sottovoce vertical provision` made."
@@ -164,7 +165,7 @@ class Kit:
                 key = load_pem_private_key(key_path.read_bytes(), None)
             except (OSError, ValueError, TypeError):
                 raise ParameterError(f"{path}: certificate or key cannot be read. {remedy}") from None
-            shown = _names(certificate)
+            shown = names_of(certificate)
             if shown != [name]:
                 raise ParameterError(
                     f"{path}: it is the certificate of {', '.join(shown)!r}, and this is the kit of "
@@ -209,9 +210,3 @@ def clear_leftovers(state: Path) -> None:
 def org_of(name: str) -> str:
     """Return the name of a site as FLARE writes organisations: each site is one."""
     return name.replace("-", "_")
-
-
-def _names(certificate: Any) -> list[str]:
-    from cryptography.x509.oid import NameOID
-
-    return [str(entry.value) for entry in certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)]

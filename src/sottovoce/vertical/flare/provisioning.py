@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.engines.identity import new_certificate
+from sottovoce.vertical.engines.identity import names_of, new_certificate
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.closed import LEAD, require_engine
 from sottovoce.vertical.flare.kit import Kit, org_of
@@ -157,7 +157,6 @@ def _new_authority(facts: Federation) -> _Authority:
 def _read_authority(folder: Path, facts: Federation) -> _Authority:
     from cryptography.hazmat.primitives.serialization import load_pem_private_key
     from cryptography.x509 import load_pem_x509_certificate
-    from cryptography.x509.oid import NameOID
 
     try:
         root, key = ((folder / name).read_bytes() for name in ("rootCA.pem", "rootCA.key"))
@@ -166,9 +165,7 @@ def _read_authority(folder: Path, facts: Federation) -> _Authority:
             f"{error.filename}: {error.strerror}. A new site's certificate is signed with the key of the federation's "
             f"authority: bring the folder {_AUTHORITY}/ that `provision` made first."
         ) from None
-    (common_name,) = load_pem_x509_certificate(root).subject.get_attributes_for_oid(NameOID.COMMON_NAME)
-    if common_name.value != facts.name:
-        raise ParameterError(
-            f"{folder}: this is the authority of federation {common_name.value!r}, not of {facts.name!r}."
-        )
+    (name,) = names_of(load_pem_x509_certificate(root))
+    if name != facts.name:
+        raise ParameterError(f"{folder}: this is the authority of federation {name!r}, not of {facts.name!r}.")
     return _Authority(facts.name, root, load_pem_private_key(key, None))
