@@ -92,7 +92,7 @@ mutants: $(READY) .venv-mutants/.ready
 	touch $@
 
 # columns at several organisations for real: sites as processes of their own that fail and attack each other. One after
-# the other, since times are waited for; `pytest -m federation tests/federation` has four sites too
+# the other, since times are waited for; `pytest -m federation tests/federation` has thousands of rounds too
 test-vertical: $(READY)
 	$(BIN)/python -m pytest -m "federation and not slow" --durations 10 tests/federation
 

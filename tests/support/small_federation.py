@@ -10,7 +10,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from support.federation import Columns, Federation, Helps
+from sottovoce.vertical import VerticalSparseLogisticRegression, align
+from sottovoce.vertical.coordinator.parties import InProcessParties
+from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.flare.site_file import Caps
+from support.federation import Columns, Federation
 from support.ports import free_ports
 
 ROUNDS = 80
@@ -36,11 +41,11 @@ def open_sites() -> dict[str, Columns]:
     return {name: Columns(X=each.X, y=each.y, settings=allowed) for name, each in sites().items()}
 
 
-def sites(n_people: int = 60) -> dict[str, Columns]:
+def sites() -> dict[str, Columns]:
     """Return the coordinator and two parties with accounts, with noise that can be repeated."""
     rng = np.random.default_rng(17)
-    X = rng.random((n_people, 9))
-    y = X.sum(axis=1) + rng.normal(scale=0.3, size=n_people) > 4.5
+    X = rng.random((60, 9))
+    y = X.sum(axis=1) + rng.normal(scale=0.3, size=60) > 4.5
     return {
         "lab": Columns(X=X[:, :3], y=y, settings="[trial]\nrandom_state = 3\n"),
         "north": Columns(X=X[:, 3:5], settings=_ACCOUNT.format(seed=1)),
@@ -48,31 +53,27 @@ def sites(n_people: int = 60) -> dict[str, Columns]:
     }
 
 
-def joint_sites(
-    *names: str, helpers: tuple[str, ...] = (), n_people: int = 200, timeout: float = 60.0, seeded: bool = True
-) -> dict[str, Columns | Helps]:
-    """Return sites that compute with each other, the coordinator first; each party has two columns and an account."""
+def joint_sites(*names: str, helper: str, timeout: float) -> dict[str, Columns]:
+    """Return sites that compute with each other, the coordinator first; each but the helper has two columns."""
     rng = np.random.default_rng(23)
-    X = rng.random((n_people, 2 * len(names)))
-    y = X.sum(axis=1) + rng.normal(scale=0.3, size=n_people) > len(names)
-    everybody = (*names, *helpers)
-    made: dict[str, Columns | Helps] = {}
+    X = rng.random((200, 2 * len(names)))
+    y = X.sum(axis=1) + rng.normal(scale=0.3, size=200) > len(names)
+    everybody = (*names, helper)
+    made = {}
     for number, name in enumerate(everybody):
-        partners = ", ".join(f'"{other}"' for other in everybody if other != name)
         settings = f"""
 [secure]
-partners = [{partners}]
+partners = {[other for other in everybody if other != name]}
 host = "localhost"
 ports = [{FIRST_PORT + 10 * number}, {FIRST_PORT + 10 * number + 9}]
 timeout = {timeout}
+[trial]
+random_state = {number}
 """
-        settings += f"[trial]\nrandom_state = {number}\n" if seeded else ""
-        if name in helpers:
-            made[name] = Helps(settings=settings)
-            continue
-        account = "" if number == 0 else '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
-        columns = X[:, 2 * number : 2 * number + 2]
-        made[name] = Columns(X=columns, y=y if number == 0 else None, settings=settings + account)
+        if name not in (names[0], helper):
+            settings += '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n'
+        columns = None if name == helper else X[:, 2 * number : 2 * number + 2]
+        made[name] = Columns(X=columns, y=None if number else y, settings=settings)
     return made
 
 
@@ -80,34 +81,35 @@ def make_ledgers(federation: Federation) -> None:
     """Give both parties accounts for many runs."""
     for name in federation.names[1:]:
         if name not in federation.helpers:
-            federation.make_ledger(name, epsilon=1000.0, delta=1e-3)
+            federation.ledger(name).create(
+                "people", epsilon=1000.0, delta=1e-3, adjacency="replace-one", allow_nonprivate=True
+            )
 
 
-def in_process(federation: Federation, estimator: Any) -> dict[str, Any]:
-    """Fit an estimator to the same sites in this process, without accounts; return the parts of the model by site.
-
-    With one thread for each product, as the sites: with two it adds up in another order, in any process.
-    """
-    from sottovoce.vertical.coordinator.parties import InProcessParties
-    from sottovoce.vertical.flare.kit import Kit
-    from sottovoce.vertical.flare.site import Site
-    from sottovoce.vertical.flare.site_file import Caps
-
+def parties_of(federation: Federation, purpose: str = "train", *, aligned: bool = False) -> Any:
+    """Return the parties of the same sites in this process, without accounts."""
     parties = []
     for name in federation.names:
         site = Site.read(Kit.open(federation.kit(name)))
-        answers = None if site.is_helper else site.allowed("train")
+        answers = None if site.is_helper else site.allowed(purpose)
         here = dataclasses.replace(site, budget=None, caps=Caps(), answers=answers, computing=None)
-        parties.append(here.open_party("train"))
+        parties.append(here.open_party(purpose, labels=purpose == "score"))
+    return align(parties, duplicates="drop") if aligned else InProcessParties(parties)
+
+
+def in_process(federation: Federation, estimator: Any, *, aligned: bool = False) -> dict[str, Any]:
+    """Fit an estimator to the same sites in this process; return the parts of the model by site.
+
+    With one thread for each product, as the sites: with two it adds up in another order, in any process.
+    """
+    parties = parties_of(federation, aligned=aligned)
     with threadpool_limits(1):
-        estimator.fit(InProcessParties(parties))
-    return {party.name: party.part(estimator.model_) for party in parties if not party.is_helper}
+        estimator.fit(parties)
+    return {name: party.part(estimator.model_) for name, party in parties.here.items() if not party.is_helper}
 
 
 def model_of(federation: Federation, run: tuple[object, ...]) -> dict[str, Any]:
     """Return the parts that `RUN`, or `PRIVATE`, leaves in one process."""
-    from sottovoce.vertical import VerticalSparseLogisticRegression
-
     private = {"epsilon": EPSILON, "delta": DELTA, "n_steps": 8, "labels_public": True}
     exact = {"epsilon": float("inf"), "tol": 1e-300, "max_iter": ROUNDS}
     holder = {"classes": ["no", "yes"], "label_holder": federation.names[0]}
