@@ -97,7 +97,7 @@ def test_a_run_that_was_cut_off_names_who_is_gone_and_ends_as_it_would_have(fede
     said = run.end(fails=True)
     if blow is not interrupts:
         assert {name for name in ("north", "bank") if f"'{name}'" in said} == BLOWS[blow], said
-    assert ("within 20 s" in said) == (blow is hangs)
+    assert "within 20 s" in said or blow is not hangs
     assert f"--resume {run.folder.name}" in said
     assert time.monotonic() - began < 45
     assert (run.process.returncode == 130) == (blow is interrupts)
