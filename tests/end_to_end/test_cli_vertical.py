@@ -198,8 +198,11 @@ def test_public_labels_elsewhere_and_other_tests(folder: Folder) -> None:
 # ----------------------------- files
 
 
-def test_the_folder_holds_receipts_parts_and_terms(folder: Folder) -> None:
-    passes(*folder.one(out=folder.out))
+def test_the_folder_holds_receipts_parts_and_terms_which_give_the_scores(folder: Folder) -> None:
+    """The parts and the terms are the model: their sum gives the accuracy that was printed."""
+    others = folder.path / "others.csv"
+    frame().to_csv(others, index=False)
+    result = passes(*folder.one(test=others, out=folder.out))
     names = {path.name for path in folder.out.iterdir()}
     assert names == {
         "guarantee.json", "coordinator.json", "clinic.receipt.json", "clinic.part.json", "bank.receipt.json",
@@ -219,6 +222,21 @@ def test_the_folder_holds_receipts_parts_and_terms(folder: Folder) -> None:
     assert terms["terms"]["clinic"] == {"weight": 1.0, "centre": 0.0}
     assert "coefficients" not in terms
     commands.passes("show", folder.out / "guarantee.json")
+    people = frame()
+    features = {
+        "age": 2 * (people["age"] - 18) / 72 - 1,
+        **{f"smokes={level}": people["smokes"] == level for level in ("no", "yes")},
+        **{f"debt={level}": people["debt"] == level for level in ("no", "yes")},
+        "income<25": people["income"] < 25, "25<=income<50": (people["income"] >= 25) & (people["income"] < 50),
+        "50<=income<75": (people["income"] >= 50) & (people["income"] < 75), "income>=75": people["income"] >= 75,
+    }  # fmt: skip
+    total = np.zeros(N)
+    for party, term in terms["terms"].items():
+        part = json.loads((folder.out / f"{party}.part.json").read_text())
+        scores = part["intercept"] + sum(features[name] * value for name, value in part["coefficients"].items())
+        total += term["weight"] * (scores - term["centre"])
+    right = np.mean((total > 0) == (people["ill"] == "ill"))
+    assert figures(result.stdout, "accuracy")[1] == pytest.approx(right, abs=1e-4)
 
 
 def test_the_history_is_written_without_noise_and_nothing_is_replaced_unasked(folder: Folder) -> None:
@@ -231,28 +249,6 @@ def test_the_history_is_written_without_noise_and_nothing_is_replaced_unasked(fo
     passes(*folder.one("--force", out=folder.out))
     assert not (folder.out / "history.csv").exists()
     assert Guarantee.from_json((folder.out / "guarantee.json").read_text()).epsilon == 4.0
-
-
-def test_scores_can_be_made_again_from_the_files(folder: Folder) -> None:
-    """The parts and the terms are the model: their sum gives the accuracy that was printed."""
-    others = folder.path / "others.csv"
-    frame().to_csv(others, index=False)
-    result = passes(*folder.one(test=others, out=folder.out))
-    people = frame()
-    features = {
-        "age": 2 * (people["age"] - 18) / 72 - 1,
-        **{f"smokes={level}": people["smokes"] == level for level in ("no", "yes")},
-        **{f"debt={level}": people["debt"] == level for level in ("no", "yes")},
-        "income<25": people["income"] < 25, "25<=income<50": (people["income"] >= 25) & (people["income"] < 50),
-        "50<=income<75": (people["income"] >= 50) & (people["income"] < 75), "income>=75": people["income"] >= 75,
-    }  # fmt: skip
-    total = np.zeros(N)
-    for party, term in json.loads((folder.out / "coordinator.json").read_text())["terms"].items():
-        part = json.loads((folder.out / f"{party}.part.json").read_text())
-        scores = part["intercept"] + sum(features[name] * value for name, value in part["coefficients"].items())
-        total += term["weight"] * (scores - term["centre"])
-    right = np.mean((total > 0) == (people["ill"] == "ill"))
-    assert figures(result.stdout, "accuracy")[1] == pytest.approx(right, abs=1e-4)
 
 
 # ----------------------------- the sentence
