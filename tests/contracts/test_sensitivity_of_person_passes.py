@@ -10,24 +10,20 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 ONE = Neighbours(Adjacency.ZERO_OUT)
 
 
-def table(rng, n, d, dtype, sparse, scale):
-    X = (rng.standard_normal((n, d)) * scale).astype(dtype)
-    return sp.csr_array(np.where(rng.random((n, d)) < 0.3, X, 0)) if sparse else X
-
-
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "sparse"])
-@pytest.mark.parametrize("joint", [False, True], ids=["one model", "all classes"])
+@pytest.mark.parametrize(("sparse", "joint"), by_pairs([False, True], [False, True]))
 def test_steps_of_a_person_are_cut_alike_and_sum_to_what_is_released(sparse, joint):
     """The duals move by what is added: v stays the sum of a_i x_i; people beside one another do not matter."""
     rng = np.random.default_rng(0)
     starts = np.array([0, 1, 4, 90, 91, 200])
     n, d, clip = 200, 7, 0.05
-    raw = table(rng, n, d, np.float64, sparse, 1.0)
+    raw = rng.standard_normal((n, d))
+    raw = sp.csr_array(np.where(rng.random((n, d)) < 0.3, raw, 0)) if sparse else raw
     rows = make_rows(raw, data_norm=2.0, constant=0.2, names=None, team=TEAM)
     sums = clipped_sum(ONE, clip, 10.0)
     w = rng.standard_normal(rows.n_weights)
