@@ -18,15 +18,16 @@ def table(seed, n, d, density):
     return X, score
 
 
-def objective(loss, X, y, alpha, coef, intercept):
+def objective(loss, X, y, alpha, coef, intercept, scaling=SCALING):
     """The documented objective, written down again here; rows have norm at most 1 = data_norm."""
     m = X @ np.ravel(coef) + intercept
     value = {
         "squared": lambda: 0.5 * (y - m) ** 2,
         "logistic": lambda: np.logaddexp(0, -y * m),
         "hinge": lambda: np.maximum(0, 1 - y * m),
+        "smoothed hinge": lambda: np.where(y * m < 0.0, 0.5 - y * m, 0.5 * np.maximum(0.0, 1.0 - y * m) ** 2),
     }[loss]()
-    return np.mean(value) + 0.5 * alpha * (np.sum(np.square(coef)) + (intercept / SCALING) ** 2)
+    return np.mean(value) + 0.5 * alpha * (np.sum(np.square(coef)) + (intercept / scaling) ** 2)
 
 
 def reference(loss, X, y, alpha):
