@@ -154,35 +154,24 @@ def test_two_runs_of_one_kind(drawn, name, seeds):
     assert after
     assert warned == bool(before & after)
     assert warned == ("shared" not in seeds)
+    assert drawn.by(RUNS[name]) == (set(), False)  # fresh noise is never said to be old
 
 
-@pytest.mark.parametrize("others", [0, pytest.param(1, marks=pytest.mark.slow)], ids=["half", "the other half"])
-@pytest.mark.parametrize("first", RUNS)
-def test_two_runs_of_two_kinds(drawn, monkeypatch, first, others):
-    before, _ = drawn.by(RUNS[first], random_state=7)
-    known = frozenset(randomness._SEEDS_OF_NOISE)
-    for second in list(RUNS)[(list(RUNS).index(first) + others) % 2 :: 2]:
-        monkeypatch.setattr(randomness, "_SEEDS_OF_NOISE", set(known))
-        after, warned = drawn.by(RUNS[second], random_state=7)
-        assert warned == bool(before & after), (first, second)
+@pytest.mark.parametrize("names", [list(RUNS), list(RUNS)[::-1]], ids=["in order", "backward"])
+def test_runs_of_all_kinds_one_after_another(drawn, names):
+    before = set()
+    for name in names:
+        after, warned = drawn.by(RUNS[name], random_state=7)
+        assert warned == bool(before & after), name
+        before |= after
 
 
-def test_a_copy_of_a_secret_generator_is_what_clone_makes(drawn):
+def test_clone_and_cross_validation_copy_a_generator(drawn):
+    X, y, _ = table()
     first = clone(MODEL).set_params(random_state=np.random.default_rng())
     second = clone(first)
-    assert not drawn.by(lambda: words(first))[1]
-    assert drawn.by(lambda: words(second))[1]
-
-
-def test_cross_validation_copies_a_seed(drawn):
-    X, y, _ = table()
+    assert [drawn.by(lambda model=model: words(model))[1] for model in (first, second)] == [False, True]
     assert drawn.by(lambda: cross_val_score(clone(MODEL).set_params(random_state=3), X, y, cv=2))[1]
-
-
-@pytest.mark.parametrize("name", RUNS)
-def test_fresh_noise_is_never_said_to_be_old(drawn, name):
-    for _ in range(2):
-        assert drawn.by(RUNS[name]) == (set(), False)
 
 
 def test_what_has_no_noise_may_be_repeated(drawn):

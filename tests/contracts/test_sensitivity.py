@@ -135,7 +135,7 @@ class Term:
 
 LOSSES = [Squared(), Logistic(), OneNewtonStep(), Hinge(), SmoothedHinge(0.5)]
 FEWER = [Squared(), Logistic(), Hinge(), SmoothedHinge(0.5)]
-CLASSES = [2, 3, 7, 21]
+CLASSES = [2, 3, 21]
 TERMS = [
     Term(name, add, loss)
     for name, add, losses in (

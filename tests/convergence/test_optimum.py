@@ -74,16 +74,6 @@ def test_units_do_not_matter():
         np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=1e-9)
 
 
-def test_long_rows_are_shortened_to_the_bound():
-    X, score = table(2, 300, 8, density=1.0)
-    y = labels("hinge", score)
-    X[::3] *= 1e3
-    short = X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True))
-    given = estimator("hinge", epsilon=1.0).fit(X, y)
-    shortened = estimator("hinge", epsilon=1.0).fit(short, y)
-    np.testing.assert_allclose(given.coef_, shortened.coef_, rtol=1e-6)
-
-
 def test_multiclass_is_one_against_the_rest():
     rng = np.random.default_rng(3)
     X = rng.normal(size=(300, 4))

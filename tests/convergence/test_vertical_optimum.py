@@ -8,6 +8,7 @@ import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression, Ridge
 
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
+from sottovoce.vertical import VerticalLogisticRegression, split_columns
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
@@ -17,8 +18,6 @@ from support.pairs import by_pairs
 from support.smooth_optimum import smooth_optimum
 
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}
-each_split = pytest.mark.parametrize("split", WIDTHS)
-each_table = pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
 
 
 class Case:
@@ -56,50 +55,47 @@ class Case:
         return smooth_optimum(self.X, self.y, loss, l2, intercept)
 
 
-# --- L2 penalty, free intercept ---------------------------------------------------------------------------------------
-
-
-@each_split
-@each_table
-def test_logistic_regression_is_scikit_learns(split, sparse):
-    """Two parties or three, wider than long also."""
-    case = Case(split, sparse=sparse)
-    l2 = 0.8
-    truth = LogisticRegression(C=1.0 / l2, tol=1e-12, max_iter=100_000).fit(case.X, case.y)
-    history = case.lbfgs(Logistic(), l2)
-    assert history.converged
-    coef, intercept = case.model()
-    assert coef == pytest.approx(truth.coef_[0], abs=2e-6)
-    assert intercept == pytest.approx(truth.intercept_[0], abs=2e-6)
-    # what the history says is the objective of the coefficients that the parties hold
-    assert history.objective[-1] == pytest.approx(case.objective(Logistic(), coef, intercept), rel=1e-10)
-
-
-@each_split
-@each_table
-@pytest.mark.parametrize("intercept", [False, True])
-def test_ridge_is_scikit_learns(split, sparse, intercept):
-    case = Case(split, classes=False, sparse=sparse)
-    l2 = 1.3
-    truth = Ridge(alpha=l2, fit_intercept=intercept, solver="svd").fit(case.X, case.y)
-    assert case.lbfgs(Squared(), l2, intercept=intercept).converged
-    coef, constant = case.model()
-    assert coef == pytest.approx(truth.coef_, abs=1e-6)
-    assert constant == pytest.approx(truth.intercept_, abs=1e-6)
+LOSSES = [Logistic(), Squared(), SmoothedHinge(0.05), SmoothedHinge(0.5), SmoothedHinge(3.0)]
 
 
 @pytest.mark.parametrize(
-    ("split", "smoothing", "intercept"), by_pairs(list(WIDTHS), [0.05, 0.5, 1.0, 3.0], [False, True])
+    ("split", "loss", "sparse", "intercept"), by_pairs(list(WIDTHS), LOSSES, [False, True], [False, True])
 )
-def test_smoothed_hinge_is_newtons(split, smoothing, intercept):
-    """At 0, where training begins, this loss has no second derivative (smoothing < 1)."""
-    case = Case(split)
-    loss, l2 = SmoothedHinge(smoothing), 0.6
-    best, x = case.smooth_optimum(loss, l2, intercept)
+def test_it_is_the_optimum_of_other_solvers(split, loss, sparse, intercept):
+    """Two parties or three, wider than long also; at 0 the smoothed hinge may have no second derivative."""
+    case, l2 = Case(split, classes=loss.is_classification, sparse=sparse), 0.8
     history = case.lbfgs(loss, l2, intercept=intercept)
     assert history.converged
-    assert history.objective[-1] == pytest.approx(best, rel=1e-9)
-    assert case.model()[0] == pytest.approx(x[: case.cuts[-1]], abs=1e-4)
+    coef, constant = case.model()
+    # what the history says is the objective of the coefficients that the parties hold
+    assert history.objective[-1] == pytest.approx(case.objective(loss, coef, constant), rel=1e-10)
+    if isinstance(loss, SmoothedHinge):
+        best, x = case.smooth_optimum(loss, l2, intercept)
+        assert history.objective[-1] == pytest.approx(best, rel=1e-9)
+        assert coef == pytest.approx(x[: case.cuts[-1]], abs=1e-4)
+        return
+    truth = Ridge(alpha=l2, fit_intercept=intercept, solver="svd")
+    if isinstance(loss, Logistic):
+        truth = LogisticRegression(C=1.0 / l2, fit_intercept=intercept, tol=1e-12, max_iter=100_000)
+    truth.fit(case.X, case.y)
+    assert coef == pytest.approx(np.ravel(truth.coef_), abs=2e-6)
+    assert constant == pytest.approx(float(np.sum(truth.intercept_)), abs=2e-6)
+
+
+def test_intercepts_of_parties_add_up_also_where_columns_add_up_to_the_constant():
+    """Two answers of four kinds each at two parties, as one-hot columns."""
+    rng = np.random.default_rng(0)
+    X = np.hstack([np.eye(4)[rng.choice(4, 3000, p=[0.1, 0.2, 0.3, 0.4])] for _ in range(4)])
+    y = np.where(rng.random(3000) < 1.0 / (1.0 + np.exp(1.0 - X @ rng.normal(size=16))), 1.0, -1.0)
+    parties = split_columns(X, [8, 8])
+    model = VerticalLogisticRegression(epsilon=np.inf, tol=1e-12).fit(parties, y)
+    best = LogisticRegression(C=1.0, tol=1e-12, max_iter=10_000).fit(X, y)
+    intercepts = [part.intercept for part in model.parts_.values()]
+    assert min(map(abs, intercepts)) > 0.0
+    assert sum(intercepts) == pytest.approx(best.intercept_[0], abs=1e-5)
+    np.testing.assert_allclose(model.decision_function(parties), best.decision_function(X), atol=1e-5)
+    none = VerticalLogisticRegression(epsilon=np.inf, fit_intercept=False).fit(parties, y)
+    assert [part.intercept for part in none.parts_.values()] == [0.0, 0.0]
 
 
 @pytest.mark.parametrize("memory", [1, 2, 5])
@@ -165,21 +161,15 @@ def gaps(case, loss, l2, intercept):
     return apart[told], np.array(history.stationarity)[told]
 
 
-@pytest.mark.parametrize("loss", [Logistic(), Squared(), SmoothedHinge(0.5)], ids=lambda loss: loss.name)
-@pytest.mark.parametrize("l2", [0.01, 1.0, 60.0, 1000.0])
-@pytest.mark.parametrize("split", ["two", "wide"])
-def test_without_an_intercept_the_measure_bounds_the_distance(loss, l2, split):
-    """By strong convexity; rigorous."""
+@pytest.mark.parametrize(
+    ("loss", "l2", "split", "shift"),
+    by_pairs([Logistic(), Squared(), SmoothedHinge(0.5)], [0.01, 1.0, 60.0, 1000.0], ["two", "wide"], [0.0, 2.0]),
+)
+def test_the_measure_bounds_the_distance(loss, l2, split, shift):
+    """By strong convexity, rigorous; with an intercept it is an estimate: 1.18 times too small at a far start."""
     apart, measure = gaps(Case(split, n=80), loss, l2, False)
     assert (apart <= measure * (1 + 1e-6)).all()
     assert len(apart) >= 1
-
-
-@pytest.mark.parametrize("loss", [Logistic(), Squared(), SmoothedHinge(0.5)], ids=lambda loss: loss.name)
-@pytest.mark.parametrize("l2", [0.01, 1.0, 60.0, 1000.0])
-@pytest.mark.parametrize("shift", [0.0, 2.0])
-def test_with_an_intercept_the_measure_is_near_a_bound(loss, l2, shift):
-    """An estimate; the largest ratio here is 1.18, at a start that is far away."""
     apart, measure = gaps(Case("two", n=80, shift=shift), loss, l2, True)
     assert (apart <= 1.25 * measure).all()
 
