@@ -22,6 +22,7 @@ from sottovoce.central.sums.largest_eigenvalue import (
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
 from support.asking import answered
+from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 ZERO = Neighbours(Adjacency.ZERO_OUT)
@@ -121,8 +122,7 @@ def wide(n=400, d=3000, constant=0.0, sparse=False):
     return X, holder_of(sp.csr_array(X) if sparse else X, constant=constant)
 
 
-@pytest.mark.parametrize("sparse", [False, True], ids=["dense", "csr"])
-@pytest.mark.parametrize("constant", [0.0, 0.4])
+@pytest.mark.parametrize(("constant", "sparse"), by_pairs([0.0, 0.4], [False, True]))
 def test_wide_tables_are_sketched(constant, sparse, monkeypatch):
     X, holder = wide(constant=constant, sparse=sparse)
     rows = holder.rows

@@ -16,6 +16,7 @@ from sottovoce.central.solvers.multinomial import MultinomialPlan
 from sottovoce.central.split import Scales
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.losses import Multinomial
+from support.pairs import by_pairs
 
 N, D, K = 150, 5, 4
 rng = np.random.default_rng(0)
@@ -32,8 +33,7 @@ def logistic(**given):
     })  # fmt: skip
 
 
-@pytest.mark.parametrize("form", [np.asarray, sp.csr_array], ids=["dense", "sparse"])
-@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("form", "dtype"), by_pairs([np.asarray, sp.csr_array], [np.float32, np.float64]))
 def test_a_pass_is_the_one_of_the_page(form, dtype):
     constant, momentum, damping, clip, tick = 0.3, 0.4, 0.2, 0.16, 2.0**-26
     raw = form(X.astype(dtype))

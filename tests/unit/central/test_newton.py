@@ -11,6 +11,7 @@ import sottovoce as sv
 from sottovoce.central.newton_schedule import QUICK
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.calibration import gaussian_mu
+from support.pairs import by_pairs
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-5}
 CLASSIFIER = {**BUDGET, "data_norm": 1.0, "classes": [-1, 1], "random_state": 0}
@@ -34,8 +35,7 @@ def test_it_is_as_good_as_the_passes_of_scd_in_a_third_of_them():
     assert fits["newton"].n_iter_ * 3 < fits["scd"].n_iter_
 
 
-@pytest.mark.parametrize("epsilon", [1.0, 100.0])
-@pytest.mark.parametrize("share", [0.5, 0.25])
+@pytest.mark.parametrize(("epsilon", "share"), by_pairs([1.0, 100.0], [0.5, 0.25]))
 def test_columns_that_say_little_are_heard(epsilon, share):
     """All dual variables go the same way for some passes; long steps then never came back."""
     rng = np.random.default_rng(0)

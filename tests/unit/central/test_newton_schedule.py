@@ -33,15 +33,6 @@ def test_a_penalty_pulls_its_own_weight_only():
     np.testing.assert_allclose(found, [1.0, 0.5, 0.25, 0.1, 1e-9])
 
 
-def test_ridge_with_equal_penalties_is_ridge():
-    matrix, _ = moments()
-    noisy = NoisyMoments(matrix, 0.7, 0.01)
-    one, chosen = noisy.ridge(4.0)
-    many, floor = noisy.ridge_by_weight(np.full(5, 4.0))
-    assert chosen == 4.0 > floor
-    np.testing.assert_allclose(one, many, rtol=1e-10)
-
-
 def test_ridge_is_as_careful_where_the_noise_is_large():
     matrix, _ = moments()
     noisy = NoisyMoments(matrix - 30.0 * np.eye(6), 0.7, 5.0)
@@ -58,13 +49,6 @@ def test_steps_are_short_where_margins_are_small():
     assert large < 0.1
     persons = NewtonSchedule(slope=0.5, smoothness=0.25, mu=1.0, n_units=250, n_weights=5, rows=4)
     assert persons.least_step(2.0 * math.sqrt(1000)) == middle
-
-
-def test_the_length_of_a_point_is_that_of_its_margins():
-    rows = np.random.default_rng(0).normal(size=(50, 5))
-    weights = np.arange(5.0)
-    curvature = Curvature(rows.T @ rows, 1e-9, 0.0)
-    assert curvature.length(weights) == pytest.approx(np.linalg.norm(rows @ weights))
 
 
 @pytest.mark.parametrize("size", [0.0, 1e-300, 1.0, 1e100])

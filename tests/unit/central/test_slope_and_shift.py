@@ -12,7 +12,7 @@ from scipy.special import expit
 import sottovoce as sv
 from sottovoce._numerics import PIECE
 from sottovoce.central import calibration, split
-from sottovoce.central.calibration import SHIFTS, SLOPES, calibrated, share_for
+from sottovoce.central.calibration import SHIFTS, SLOPES, share_for
 from sottovoce.central.core import replay
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
@@ -108,25 +108,6 @@ def model(**changed):
     return sv.DPLogisticRegression(
         **{"epsilon": 1.0, "delta": 1e-5, "data_norm": 1.0, "classes": [-1, 1], "random_state": 0, **changed}
     )
-
-
-@pytest.mark.parametrize("intercept", [True, False])
-def test_the_model_is_the_calibrated_one(intercept):
-    X, y = table()
-    fixed = {"n_passes": 30, "calibration_share": 0.1}
-    seen = []
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(split, "calibrated", lambda w, *given: (seen.append(w.copy()), calibrated(w, *given))[1])
-        fitted = model(solver_options=fixed, fit_intercept=intercept).fit(X, y)
-    seen = [w for w in seen if len(w) == 5 + intercept]  # a replay has one
-    (slope,) = fitted.guarantee_.parameters["slopes of the calibration (noisy)"]
-    (shift,) = fitted.guarantee_.parameters["shifts of the calibration (noisy)"]
-    unit = math.sqrt(1.04) if intercept else 1.0
-    np.testing.assert_allclose(fitted.coef_[0], slope * seen[0][:5] / unit, rtol=1e-12)
-    if intercept:
-        assert fitted.intercept_[0] == pytest.approx(slope * seen[0][5] * 0.2 / unit + shift)
-    else:
-        assert shift == fitted.intercept_[0] == 0.0
 
 
 # --- of numbers
@@ -246,25 +227,34 @@ def ridge(**changed):
     return sv.DPRidge(**{**fixed, "random_state": 0, **changed})
 
 
-@pytest.mark.parametrize("given", [{}, {"max_rows_per_group": 3, "solver_options": {"calibration_share": 0.2}}])
+PERSONS = {"max_rows_per_group": 3, "solver_options": {"calibration_share": 0.2}}
+FIXED = {"solver_options": {"n_passes": 30, "calibration_share": 0.1}}
+
+
+@pytest.mark.parametrize(
+    ("make", "place", "given"),
+    [(model, (split, "calibrated"), FIXED), *((ridge, (calibration, "slope_and_shift"), one) for one in ({}, PERSONS))],
+)
 @pytest.mark.parametrize("intercept", [True, False])
-def test_ridge_is_the_model_with_its_slope_and_shift(intercept, given):
-    X, _ = table()
-    y, seen = 2.0 * X[:, 0] + 1.0, []
-    groups = {"groups": np.arange(600) // 3} if given else {}
+def test_a_fit_is_its_steps_with_slope_and_shift(make, place, given, intercept, monkeypatch):
+    (X, y), seen, asks = table(), [], getattr(*place)
 
     def noted(w, *rest):
-        seen.append((w.copy(), rest))
-        return (yield from slope_and_shift(w, *rest))
+        seen.append(w.copy())
+        return (yield from asks(w, *rest))
 
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(calibration, "slope_and_shift", noted)
-        fitted = ridge(fit_intercept=intercept, **given).fit(X, y, **groups)
-    weights = next(w for w, _ in seen if len(w) == 5 + intercept)  # a replay has one
+    monkeypatch.setattr(*place, noted)
+    groups = {"groups": np.arange(600) // 3} if given is PERSONS else {}
+    fitted = make(fit_intercept=intercept, **given).fit(X, y if make is model else 2.0 * X[:, 0] + 1.0, **groups)
+    weights = next(w for w in seen if len(w) == 5 + intercept)  # a replay has one
     receipt = fitted.guarantee_.parameters
-    assert (receipt[SHIFTS] != [0.0]) == intercept
-    unit = (math.sqrt(1.04) if intercept else 1.0) * receipt[split.NORM]
-    np.testing.assert_allclose(fitted.coef_, receipt[SLOPES][0] * weights[:5] / unit, rtol=1e-12)
+    (slope,), (shift,) = receipt[SLOPES], receipt[SHIFTS]
+    assert (shift != 0.0) == intercept
+    unit = (math.sqrt(1.04) if intercept else 1.0) * receipt.get(split.NORM, 1.0)
+    np.testing.assert_allclose(np.ravel(fitted.coef_), slope * weights[:5] / unit, rtol=1e-12)
+    if make is model:
+        last = slope * weights[5] * 0.2 / math.sqrt(1.04) if intercept else 0.0
+        assert fitted.intercept_[0] == pytest.approx(last + shift)
 
 
 @pytest.mark.parametrize(
