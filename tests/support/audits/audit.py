@@ -6,7 +6,7 @@ bound is too high with probability 0.001.
 """
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -190,30 +190,3 @@ def scale_choices(patch: pytest.MonkeyPatch, factor: float) -> None:
     """Scale the noise of every exponential mechanism from here on."""
     rate = ExponentialMechanism.rate.fget
     patch.setattr(ExponentialMechanism, "rate", property(lambda self: rate(self) / factor))
-
-
-def along_difference(
-    seen: list[Shown], runs: Iterable[Iterable[Callable[[], Any]]], *, epsilon: float = 1.0
-) -> Scores:  # fmt: skip
-    """Run on the one table and on the other, and score all that a run released by its projection on the difference.
-
-    Parameters
-    ----------
-    seen : list of Shown
-        Where the releases of a run are noted.
-    runs : iterable of iterable of callable
-        The runs on each of the two tables. What a table would release without noise must be the same in all of them.
-    epsilon : float
-        What was promised.
-    """
-    released, exact = [], []
-    for on_table in runs:
-        values = []
-        for run in on_table:
-            seen.clear()
-            run()
-            values.append(np.concatenate([np.ravel(one.value) for one in seen]))
-        released.append(np.array(values))
-        exact.append(np.concatenate([np.ravel(one.exact) for one in seen]))
-    direction = exact[0] - exact[1]
-    return Scores(released[0] @ direction, released[1] @ direction, epsilon)

@@ -26,7 +26,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.asking import answered, calibrating, straightened, table_of
-from support.audits.audit import DELTA, SLOW, Audit, Ratios, Scores, along_difference, note_releases
+from support.audits.audit import DELTA, SLOW, Audit, Ratios, Scores, note_releases
 from support.audits.transcript import Transcript
 from support.labels import plan_on_labels
 from support.many_parts import cut, with_labels, with_lengths
@@ -36,12 +36,10 @@ TEAM = Team(1, None)
 ONE = np.array([1.0, 0.0])
 
 
-def repeated(run, generators, n_runs):
-    """Return the runs on each of two tables, whose noise comes from one generator a table."""
-    return (
-        (partial(run, place, noise) for _ in range(n_runs))
-        for place, noise in enumerate(generators)
-    )  # fmt: skip
+def ratios(run, factor, patch, epsilon=1.0):
+    """Return the exact likelihood ratios of all that ``run(place, noise)`` releases from the table at either place."""
+    fits = [lambda seed, place=place: run(place, np.random.default_rng(seed)) for place in (0, 1)]
+    return Ratios(*Transcript(patch, factor).scores(fits, 1500), epsilon)
 
 
 def gaussian_on_a_grid(factor, patch):
@@ -72,7 +70,7 @@ def labels_by_bisection(located, moved, factor, patch):
 
 def slope_and_shift(adjacency, factor, patch):
     """The two columns of the design that are furthest apart, or the longest one against nothing."""
-    seen, prior = note_releases(patch, factor), Prior(0.7, 0.45, 0.25)
+    prior = Prior(0.7, 0.45, 0.25)
     patch.setattr(calibration, "_fit", lambda *_: (1.0, 0.0))
     columns = design_for(prior).matrix.T / shared_counts._FINE
     apart = np.linalg.norm(columns[:, None] - columns, axis=2)
@@ -89,12 +87,12 @@ def slope_and_shift(adjacency, factor, patch):
     def run(place, noise):
         calibrating(*held[place], weights, gaussian_mu(1.0, DELTA), prior, noise, adjacency=adjacency, n_public=3)
 
-    return along_difference(seen, repeated(run, map(np.random.default_rng, (0, 1)), 5000))
+    return ratios(run, factor, patch)
 
 
 def line_of_numbers(adjacency, factor, patch):
     """The canary has no prediction, and a residual beyond the cut, on the other side where it is replaced."""
-    seen, others, y = note_releases(patch, factor), np.array([[0.1], [-0.4]]), np.array([0.3, -0.1])
+    others, y = np.array([[0.1], [-0.4]]), np.array([0.3, -0.1])
     tables = [(np.vstack([others, [[0.0]]]), np.append(y, 4.0 * sign)) for sign in (1.0, -1.0)]
     if adjacency is Adjacency.ADD_REMOVE:
         tables[1] = (others, y)
@@ -104,12 +102,12 @@ def line_of_numbers(adjacency, factor, patch):
     def run(place, noise):
         straightened(*held[place], [1.0], 0.5, gaussian_mu(1.0, DELTA), noise, **given)
 
-    return along_difference(seen, repeated(run, map(np.random.default_rng, (0, 1)), 5000))
+    return ratios(run, factor, patch)
 
 
 def scales_of_columns(adjacency, factor, patch):
     """Both rounds look at all columns, in the same cells: what they show is then one Gaussian vector."""
-    rng, seen = np.random.default_rng(0), note_releases(patch, factor)
+    rng = np.random.default_rng(0)
     others = np.column_stack([rng.normal(1990.0, 1.0, 99), rng.normal(0.0, 1.0, 99)])
     tables = [np.vstack([others, [[2047.0, 1.5]]])]
     tables.append(np.vstack([others, [[-3.0, -1e-3]]]) if adjacency is Adjacency.REPLACE_ONE else others)
@@ -123,12 +121,12 @@ def scales_of_columns(adjacency, factor, patch):
     def run(place, noise):
         answered(lambda: column_scales.column_scales(plan), table_of(tables[place]), noise)
 
-    return along_difference(seen, repeated(run, map(np.random.default_rng, (0, 1)), 4000), epsilon=2.0)
+    return ratios(run, factor, patch, 2.0)
 
 
 def released_norm(adjacency, factor, patch):
     """The canary is far longer than all others, so its three bins hold nothing else."""
-    n, seen = 50, note_releases(patch, factor)
+    n = 50
     planned = NormRelease(10.0, n, Neighbours(adjacency))
     others = np.random.default_rng(0).uniform(0.5, 1.0, n - 1)
     ends = (1e9, 1e-9 if adjacency is Adjacency.REPLACE_ONE else 0.0)
@@ -138,24 +136,20 @@ def released_norm(adjacency, factor, patch):
         answered(planned.asks, with_lengths(tables[place]), noise)
 
     epsilon = accountant_for(planned.mechanism.event).epsilon(planned.mechanism.event, DELTA)
-    return along_difference(seen, repeated(run, map(np.random.default_rng, (0, 1)), 5000), epsilon=epsilon)
+    return ratios(run, factor, patch, epsilon)
 
 
 def eigenvalue(row, factor, patch):
     """Rows in two parts; the exact value is made once. Wide rows are sketched: MAX_GRAM is 50 here."""
-    seen, runs = note_releases(patch, factor), 5000
     patch.setattr(largest_eigenvalue, "MAX_GRAM", 50)
-
-    def on_table(place, last):
-        holder = cut(np.vstack([np.tile(row, (9, 1)), last]), None, [4])
+    holders = [cut(np.vstack([np.tile(row, (9, 1)), last]), None, [4]) for last in (row, 0.0 * row)]
+    for holder in holders:
         holder.ask(MeasureRows())
         holder.ask(ScaleRows(1.0, 0.0))
         patch.setattr(holder, "ask", cache(holder.ask))
-        facts = holder.n_weights, 10, Neighbours(Adjacency.ZERO_OUT), gaussian_mu(1.0, DELTA)
-        asks = partial(largest_eigenvalue.largest_eigenvalue, *facts, entry=holder.constant)
-        return (partial(answered, asks, holder, seed) for seed in range(place * runs, (place + 1) * runs))
-
-    return along_difference(seen, (on_table(place, last) for place, last in enumerate((row, 0.0 * row))))
+    facts = holders[0].n_weights, 10, Neighbours(Adjacency.ZERO_OUT), gaussian_mu(1.0, DELTA)
+    asks = partial(largest_eigenvalue.largest_eigenvalue, *facts, entry=holders[0].constant)
+    return ratios(lambda place, noise: answered(asks, holders[place], noise), factor, patch)
 
 
 def score_of_a_trial(adjacency, factor, patch):
