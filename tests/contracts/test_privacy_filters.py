@@ -132,12 +132,12 @@ def test_the_rules_share_delta_and_never_take_more(composition):
 
 def test_the_orders_of_a_budget_never_change():
     """They are chosen when a budget is made and not stored: another version that took others could overspend it."""
-    for given, orders in (
+    for target, orders in (
         ((1.0, 1e-6), [32.0, 16.0, 63.0, 9.0, 125.0, 495.0, 1978.0]),
         ((30.0, 1e-3), [1.87, 1.44, 2.74, 1.22, 4.48, 15.0, 57.0]),
     ):
-        assert [order for order, _ in PrivacyFilter(*given).orders] == orders
-        shares = [32.0 * share / given[1] for _, share in PrivacyFilter(*given).orders]
+        assert [order for order, _ in PrivacyFilter(*target).orders] == orders
+        shares = [32.0 * share / target[1] for _, share in PrivacyFilter(*target).orders]
         assert shares == pytest.approx([4.0, 1.0, 1.0, 0.5, 0.5, 0.5, 0.5])
 
 

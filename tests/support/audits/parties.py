@@ -19,10 +19,10 @@ from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
-from support.audits.transcript import Transcript
+from support.audits.transcript import Transcript, ratios
 from support.crossing import recorded
 from support.joint_clear import JointClear
-from support.noise import scale_gaussians, stream
+from support.noise import stream
 
 # --- local models -----------------------------------------------------------------------------------------------------
 
@@ -106,19 +106,14 @@ def directions(factor, patch):
 
 
 def shared_columns(sketch, factor, patch):
-    """The projection of a shared column on the difference of the two exact ones, for the longest column of J."""
-    scale_gaussians(patch, factor)
+    """A shared column, for the longest column of J."""
     n, multiplier = 6, 1.0 / gaussian_mu(1.0, DELTA)
     release = ColumnRelease(multiplier, sketch)
     assert np.isclose(release.event.noise_multiplier, multiplier, rtol=1e-9, atol=0.0)
     unit = max(np.eye(n), key=lambda each: np.linalg.norm(sketch.compress(each)))
-    direction = sketch.compress(unit)
     rest = np.random.default_rng(0).uniform(-1, 1, n) * (1 - unit)
-    found = []
-    for place, entry in enumerate((1.0, -1.0)):
-        noise = stream(place)
-        found.append([release.read(release.release(rest + entry * unit, noise)) @ direction for _ in range(2500)])
-    return Scores(*found)
+    columns = rest + unit, rest - unit
+    return ratios(lambda place, noise: release.release(columns[place], noise), factor, patch)
 
 
 # --- noisy ADMM -------------------------------------------------------------------------------------------------------
@@ -132,17 +127,16 @@ NOISY = {  # the other rows, bounds on scores, norms and targets, the penalty, a
 
 
 def noisy_admm(case, factor, patch):
-    """One message is Gaussian: the score is its projection on the difference of the exact ones."""
-    scale_gaussians(patch, factor)
+    """One message."""
     rest, bounds, penalty, targets = NOISY[case]
-    released, exact = [], []
-    for place, row in enumerate((1.0, -1.0)):
-        table, noise = np.vstack([[[row]], rest]), stream(place)
-        block = NoisyBlock(table, score_release(*table.shape, penalty, 1.0, *bounds, gaussian_mu(1.0, DELTA)))
+    tables = [np.vstack([[[row]], rest]) for row in (1.0, -1.0)]
+    blocks = [
+        NoisyBlock(table, score_release(*table.shape, penalty, 1.0, *bounds, gaussian_mu(1.0, DELTA)))
+        for table in tables
+    ]
+    for block in blocks:
         block.update(targets / 2.0)
-        exact.append(block.clipped_scores())
-        released.append(np.array([block.send(noise) for _ in range(5000)]))
-    return Scores(*(values @ (exact[0] - exact[1]) for values in released))
+    return ratios(lambda place, noise: blocks[place].send(noise), factor, patch)
 
 
 # --- joint trainings inside secure computation ------------------------------------------------------------------------

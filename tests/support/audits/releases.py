@@ -27,19 +27,13 @@ from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
 from support.asking import answered, calibrating, straightened, table_of
 from support.audits.audit import DELTA, SLOW, Audit, Ratios, Scores, note_releases
-from support.audits.transcript import Transcript
+from support.audits.transcript import Transcript, ratios
 from support.labels import plan_on_labels
 from support.many_parts import cut, with_labels, with_lengths
 from support.noise import Scaled, stream
 
 TEAM = Team(1, None)
 ONE = np.array([1.0, 0.0])
-
-
-def ratios(run, factor, patch, epsilon=1.0):
-    """Return the exact likelihood ratios of all that ``run(place, noise)`` releases from the table at either place."""
-    fits = [lambda seed, place=place: run(place, np.random.default_rng(seed)) for place in (0, 1)]
-    return Ratios(*Transcript(patch, factor).scores(fits, 1500), epsilon)
 
 
 def gaussian_on_a_grid(factor, patch):
@@ -158,9 +152,9 @@ def score_of_a_trial(adjacency, factor, patch):
     plan = sv.plan(sv.DPSearchCV(model, {"alpha": [1e-3]}, epsilon=1.0, delta=DELTA, n_iter=1), 16, 2)
     losses = np.array([0.0, 1.0, 1.0, 0.0, 1.0, 0.0])
     neighbour = losses[:-1] if adjacency == "add-remove" else np.append(losses[:-1], 1.0)
-    noise, mechanism = Scaled(np.random.default_rng(1), factor), score_mechanism(plan.adjacency, plan.noise_multiplier)
+    tables, mechanism = (losses, neighbour), score_mechanism(plan.adjacency, plan.noise_multiplier)
     asks = partial(score, plan.score_bound, mechanism)
-    return Scores(*([answered(asks, Held(table), noise).result for _ in range(6000)] for table in (losses, neighbour)))
+    return ratios(lambda place, noise: answered(asks, Held(tables[place]), noise), factor, patch)
 
 
 def training_on_released_labels(loss, factor, patch):

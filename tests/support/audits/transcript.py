@@ -10,6 +10,7 @@ import numpy as np
 
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
+from support.audits.audit import Ratios
 from support.noise import Scaled
 
 
@@ -65,3 +66,9 @@ class Transcript:
         first = [self.ratio(lambda s=s: fits[0](s), lambda s=s: fits[1](s)) for s in range(runs)]
         second = [self.ratio(lambda s=s: fits[1](s), lambda s=s: fits[0](s)) for s in range(runs, 2 * runs)]
         return np.array(first), -np.array(second)
+
+
+def ratios(run, factor, patch, epsilon=1.0):
+    """Return the exact likelihood ratios of all that ``run(place, noise)`` releases from the table at either place."""
+    fits = [lambda seed, place=place: run(place, np.random.default_rng(seed)) for place in (0, 1)]
+    return Ratios(*Transcript(patch, factor).scores(fits, 1500), epsilon)
