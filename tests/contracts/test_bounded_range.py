@@ -6,6 +6,7 @@ fine set of windows in pure Python, and random adaptive strategies.
 """
 
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -45,6 +46,8 @@ def test_one_release_in_closed_form(width):
     assert OWN.epsilon(event, 0.0) == pytest.approx(width, rel=1e-12)
     assert OWN.delta(event, width * (1 + 1e-9)) == 0.0
     assert OWN.epsilon(event, 1.0 - 1e-7) == 0.0
+    for count in (1, 3, 7, 10):  # pure epsilon is rounded up
+        assert Fraction(OWN.epsilon(run(width, count), 0.0)) >= count * Fraction(width)
     assert OWN.epsilon(run(1e6, 10), DELTA) == pytest.approx(1e7)  # far from private: pure, or infinite
     assert OWN.delta(run(1e6, 10), 5.0) == 1.0
 
