@@ -117,7 +117,7 @@ class BoundedRangeProfile:
         left, right = float(curve[place - 1]), float(curve[place])
         share = (left - delta) / (left - right)
         inside = (place - 1) * self.step + math.log1p(share * math.expm1(self.step))
-        return min(place * self.step, inside * (1.0 + 1e-12))
+        return min(place * self.step * (1.0 + 2.0**-50), inside * (1.0 + 1e-12))
 
     def beside(self, mu: float, epsilon: float) -> float:
         """Return E V(exp(epsilon - L)) for L of a Gaussian release of mean shift ``mu``, as the mean of the chords."""
