@@ -83,8 +83,7 @@ def test_a_finite_model(kind, name):
     assert model.guarantee_.epsilon == 1.0
 
 
-@pytest.mark.parametrize("kind", MODELS)
-@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize(("kind", "name"), by_pairs(list(MODELS), list(BAD)))
 def test_an_error_in_words(kind, name):
     with pytest.raises((ValueError, TypeError)) as caught:  # DataError is a ValueError; scikit-learn has its own
         MODELS[kind]().fit(BAD[name], Y)

@@ -19,6 +19,7 @@ from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.papers.dp_scd import Minibatch
 from sottovoce.vertical import Party
 from support.noise import NoiseOpenedError
+from support.pairs import by_pairs
 
 pytestmark = pytest.mark.usefixtures("noise_is_forbidden")
 
@@ -200,8 +201,7 @@ def width(given):
 
 
 @pytest.mark.filterwarnings("ignore:X has feature names, but")
-@pytest.mark.parametrize("use", USES | MORE_USES)
-@pytest.mark.parametrize("holder", HOLDERS)
+@pytest.mark.parametrize(("holder", "use"), by_pairs(list(HOLDERS), [*USES, *MORE_USES]))
 def test_columns_without_numbers_are_named_and_no_cell_is_shown(holder, use):
     for kind, cell in OTHER.items():
         before = 0 if holder not in ("array", "lists", "pandas objects") else 3

@@ -1,7 +1,5 @@
 """What a fit released serves later ones, and pipelines become files: whatever stands before the model."""
 
-import itertools
-
 import numpy as np
 import pandas as pd
 import pytest
@@ -12,6 +10,7 @@ import sottovoce as sv
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import verify_receipt
 from sottovoce.tables import ParquetTable
+from support.pairs import by_pairs
 
 RNG = np.random.default_rng(4)
 N = 3000
@@ -98,9 +97,9 @@ BEFORE = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("steps", "model"), list(itertools.product(BEFORE, ("logistic", "ridge"))))
-def test_a_pipeline_is_displayed_saved_loaded_and_verified(steps, model, tmp_path):
-    steps = [sv.SchemaEncoder(FACTS) if step == "encoder" else step for step in steps]
+@pytest.mark.parametrize(("before", "model"), by_pairs(range(len(BEFORE)), ("logistic", "ridge")))
+def test_a_pipeline_is_displayed_saved_loaded_and_verified(before, model, tmp_path):
+    steps = [sv.SchemaEncoder(FACTS) if step == "encoder" else step for step in BEFORE[before]]
     encoded = any(isinstance(step, sv.SchemaEncoder) for step in steps)
     table = FRAME if encoded else FRAME.drop(columns="sex")
     fitted = pipeline(*steps, model=model).fit(table, labels(model))
