@@ -26,7 +26,7 @@ from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMul
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_bounds, one_vs_rest, plain_classifier
 from sottovoce.estimators.reading import labels_of
-from sottovoce.estimators.remote import accuracy, where_the_rows_are
+from sottovoce.estimators.remote import scored, where_the_rows_are
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic
 
@@ -179,7 +179,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         float
         """
         if isinstance(X, RemoteTable):
-            return accuracy(self, X, y, sample_weight)
+            return scored(self, X, y, sample_weight)
         return float(super().score(X, labels_of(X, y), sample_weight))
 
     def to_sklearn(self, *, shorten_rows: bool = True) -> Any:

@@ -58,7 +58,7 @@ from sottovoce.estimators.reading import (
     public_size,
     without_rows,
 )  # fmt: skip
-from sottovoce.estimators.remote import OpenedRows, accuracy, ones, opened_once, r_squared, sent
+from sottovoce.estimators.remote import OpenedRows, ones, opened_once, scored, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, SCALED_SEARCH, DPScaler
 from sottovoce.estimators.ties import UNPENALISED, arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning, SottovoceError
@@ -469,7 +469,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
         """Return accuracy or R^2, without noise: not covered by the receipt. y may be left out as for `fit`."""
         if isinstance(X, RemoteTable):
-            return (accuracy if hasattr(self._model(), "classes_") else r_squared)(self, X, y, sample_weight)
+            return scored(self, X, y, sample_weight)
         return super().score(X, y, sample_weight)
 
     def _before_model(self, X: Any) -> Any:

@@ -19,7 +19,7 @@ from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_bounds, clipped_regression, linear_regression
 from sottovoce.estimators.reading import labels_of
-from sottovoce.estimators.remote import r_squared, where_the_rows_are
+from sottovoce.estimators.remote import scored, where_the_rows_are
 from sottovoce.exceptions import DataError
 
 
@@ -99,7 +99,7 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
         float
         """
         if isinstance(X, RemoteTable):
-            return r_squared(self, X, y, sample_weight)
+            return scored(self, X, y, sample_weight)
         y = labels_of(X, y)
         if getattr(getattr(y, "dtype", None), "kind", "") in tuple("mMc"):
             raise DataError(f"y must hold numbers; got the type {y.dtype}. Give what the model was trained to predict.")

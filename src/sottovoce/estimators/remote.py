@@ -33,17 +33,14 @@ def where_the_rows_are(method: F) -> F:
     return cast("F", run)
 
 
-def accuracy(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
-    """Return the part of rows whose class is predicted, counted where the rows are."""
+def scored(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
+    """Return the accuracy of a classifier, or R^2, from what is counted where the rows are."""
     _refuse_beside(X, y, sample_weight)
-    counts = X.counted(Judge(sent(model, X)), "count_right")
+    judge = Judge(sent(model, X))
+    if not hasattr(model, "classes_"):
+        return r_squared_of(X.counted(judge, "sum_squares"))
+    counts = X.counted(judge, "count_right")
     return float(sum(right for right, _ in counts) / sum(rows for _, rows in counts))
-
-
-def r_squared(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
-    """Return the coefficient of determination, from sums that are made where the rows are."""
-    _refuse_beside(X, y, sample_weight)
-    return r_squared_of(X.counted(Judge(sent(model, X)), "sum_squares"))
 
 
 def r_squared_of(parts: Sequence[Any]) -> float:
