@@ -96,6 +96,12 @@ WRONG = [
     (f"{ASIDE} --holdout-out t.csv", r"--holdout-out .*t\.csv: the file exists"),
     (f"fit t.csv {ASIDE[15:]} --holdout 1", r"--holdout must be a finite number > 0 and < 1; got 1"),
     ("schema t.csv --out card.toml", r"the file exists"),
+    *((f"{line} --force", r"--out .*: this is a file to read from") for line in (
+        "schema t.csv --out t.csv", "predict m.json t.csv --out m.json", f"{EVALUATE} --out t.csv",
+        f"{MAKE} --schema local.toml --out local.toml", f"{LOCAL_FIT} --out r.parquet",
+        "local randomize p.json t.parquet --label income --out t.parquet",
+        "local predict local.json t.csv --out t.csv",
+    )),
     ("schema t.csv --target wage", r"no column 'wage' among its 5 .*Did you mean 'age'"),
     # models, predictions, evaluations
     ("show gone.json", r"gone\.json: cannot read the model: No such file"),
@@ -107,7 +113,6 @@ WRONG = [
     ("predict m.json bare.csv --score", r"bare\.csv: there is no column 'income'"),
     ("predict svm.json t.csv --proba", r"--proba: a DPLinearSVC gives no probabilities"),
     ("predict m.json t.csv --out card.toml", r"--out .*card\.toml: the file exists.*--force"),
-    ("predict m.json t.csv --out t.csv --force", r"a file to read from"),
     ("predict m.json t.csv --id ids", r"there is no column 'ids' .*Did you mean 'id'"),
     ("predict m.json t.csv --id prediction", r"--id prediction: the predictions have a column of this name"),
     (f"{EVALUATE} --epsilon 0", r"epsilon must be"),
@@ -186,7 +191,6 @@ WRONG = [
     ("local fit o.json r.parquet --out new.json", r"not reports of protocol"),
     (f"{LOCAL_FIT} --degree hinges", r"or auto; got"),
     (f"{LOCAL_FIT} --alpha hinges", r"must be a valid number; got"),
-    (f"{LOCAL_FIT} --out p.json --force", r"this is a file to read from"),
     ("local fit p.json r.parquet r.parquet --out new.json", r"60 of the 120 reports have the seed of another one"),
     (f"{COLLECT} --database mysql://u:s3cret@h/x", r"must be a SQLite file"),
     (f"{COLLECT} --database none/x.db", r"cannot make the file"),
@@ -219,6 +223,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (place / name).write_text(text)
     table = incomes(60).assign(hours=np.arange(60))
     table.to_csv(place / "t.csv", index=False)
+    table.to_parquet(place / "t.parquet")
     table.drop(columns="income").to_csv(place / "bare.csv", index=False)
     X = np.random.default_rng(0).random((20, 2))
     plain = DPRidge(epsilon=np.inf, data_norm=2.0, label_bounds=(-1, 1)).fit(X, X[:, 0])
@@ -229,6 +234,7 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     Ledger(f"sqlite:///{place / 'b.db'}").create("people", epsilon=10.0, delta=1e-3)
     passes("local", *MAKE.split()[1:-1], place / "p.json", "--schema", place / "local.toml")
     passes("local", "randomize", place / "p.json", place / "t.csv", "--label", "income", "--out", place / "r.parquet")
+    passes("local", "fit", place / "p.json", place / "r.parquet", "--out", place / "local.json")
     return place
 
 

@@ -6,10 +6,10 @@ import math
 from functools import partial
 from pathlib import Path
 
-from sottovoce._files import check_writable, write_whole
+from sottovoce._files import write_whole
 from sottovoce.cli._echo import write_data
 from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option, with_groups
-from sottovoce.cli._output import check_outputs, print_json, print_rows, say_how_good, write_or_keep
+from sottovoce.cli._output import check_output, check_outputs, print_json, print_rows, say_how_good, write_or_keep
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_number_or_auto
 from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
@@ -93,7 +93,7 @@ def predict(
 ) -> None:
     """Predict each record of TABLE with MODEL, one a line."""
     if out is not None:
-        check_writable("--out", out, overwrite=force)
+        check_output("--out", out, inputs=[model, table], overwrite=force)
     read = LocalModel.load(model)
     records, labels = [], []
     for record, label in read_records(table, read.protocol, label=score, missing=missing):

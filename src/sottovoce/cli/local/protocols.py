@@ -6,10 +6,10 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from sottovoce._files import check_writable, write_whole
+from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._output import print_columns, print_json, print_rows
+from sottovoce.cli._output import check_output, print_columns, print_json, print_rows
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds, parse_classes, parse_numbers
 from sottovoce.cli._rows import confirmed_schema
@@ -46,7 +46,7 @@ def protocol(
     as_json: bool = cli.JSON,
 ) -> None:
     """Write the public parameters of a collection: what devices send, and what it may reveal."""
-    check_writable("--out", out, overwrite=force)
+    check_output("--out", out, inputs=[schema], overwrite=force)
     if schema is not None:
         cli.refuse_fields(
             "is for --n-features: a schema says it", rows, "n_features", "classes", "label_bounds", "scale"

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from sottovoce._files import check_writable, write_whole
 from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
-from sottovoce.cli._output import tell
+from sottovoce.cli._output import check_output, tell
 from sottovoce.cli.local._options import DATABASE, MISSING, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
@@ -36,7 +36,7 @@ def randomize(
     With NAME.jsonl each line is what POST /reports takes; it needs --tokens. Nothing is sent.
     """
     described = read_protocol(protocol)
-    check_writable("--out", out, overwrite=force)
+    check_output("--out", out, inputs=[protocol, table, tokens], overwrite=force)
     if out.suffix not in (".jsonl", *SUFFIXES):
         raise ParameterError(
             f"--out {out}: the name ends in .jsonl to send reports, in {' or '.join(SUFFIXES)} to fit."
