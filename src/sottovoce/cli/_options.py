@@ -201,7 +201,7 @@ class Reading:
         """Open the table in a file, to be read some rows at a time; ``settings`` are those of `open_table`."""
         from sottovoce.tables import open_table
 
-        where = {"table": self.from_table, "query": self.query, "skip_rows": self.skip_rows}
+        where: dict[str, Any] = {"table": self.from_table, "query": self.query, "skip_rows": self.skip_rows}
         return open_table(path, layout=self.layout(layout), format=self._format(path), **where, **settings)
 
 
