@@ -109,7 +109,7 @@ def features(columns: tuple[Column, ...], cells: dict[str, pa.Array]) -> np.ndar
     [(column, [*NUMBERS, "?", " 7.25 "]) for column in NUMERIC] + [(column, TEXTS) for column in CATEGORICAL],
 )
 @given(data=st.data(), typed=st.booleans())
-@settings(max_examples=40)
+@settings(max_examples=20)
 def test_each_cell_becomes_what_the_schema_says(column: Column, cells: list[Any], typed: bool, data: Any) -> None:
     """Typed numbers and texts alike."""
     numeric = isinstance(column, NumericColumn)
@@ -163,7 +163,7 @@ WIDE = (*NARROW, CategoricalColumn("w", categories=tuple(f"k{code}" for code in 
 
 @pytest.mark.parametrize("columns", [NARROW, LACKING, WIDE], ids=["narrow", "lacking", "wide"])
 @given(data=st.data())
-@settings(max_examples=60)
+@settings(max_examples=30)
 def test_a_row_is_its_cells_side_by_side_and_within_its_bound(columns: tuple[Column, ...], data: Any) -> None:
     numbers = st.one_of(st.none(), st.floats(allow_nan=False, allow_infinity=False))
     texts = st.one_of(st.none(), st.text(max_size=2), st.sampled_from(["a", "b", "k0", "k39"]))
