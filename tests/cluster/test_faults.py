@@ -1,6 +1,7 @@
 """What can go wrong on a cluster of real processes: the same model, or an error in words. Nothing is counted twice.
 
-A fit of half a hundred passes is disturbed from within: the driver tells after each operation how far it is.
+A fit of half a hundred passes is disturbed from within: the driver tells after each operation how far it is. Workers
+that are killed, and files that change, are in `test_s3_workers.py`.
 """
 
 import os
@@ -15,16 +16,12 @@ import numpy as np
 import pytest
 
 distributed = pytest.importorskip("distributed")
-pq = pytest.importorskip("pyarrow.parquet")
-
-import pyarrow as pa  # noqa: E402
 
 import sottovoce as sv  # noqa: E402
 from sottovoce.cluster import DaskTable  # noqa: E402
-from sottovoce.exceptions import ClusterError, DataError  # noqa: E402
+from sottovoce.exceptions import ClusterError  # noqa: E402
 from support.dask_processes import dask_processes  # noqa: E402
-from support.dask_workers import dask_workers  # noqa: E402
-from support.faulty_sources import FatalSource, HungrySource, InlineSource  # noqa: E402
+from support.faulty_sources import FatalSource, InlineSource  # noqa: E402
 from support.pooled_table import inline  # noqa: E402
 
 pytestmark = [
@@ -102,15 +99,6 @@ def at(number: int, do: Callable[[], object]) -> Callable[[Any], None]:
     return told
 
 
-def test_a_worker_that_is_killed(client: Any, truth: list[str]) -> None:
-    """At other moments: `test_kills.py`."""
-    with rows_of(client) as table:
-        victim = pids(client)[0]
-        table.told = at(20, lambda: os.kill(victim, signal.SIGKILL))
-        assert model_of(table) == truth
-        assert table.partitions.n_rebuilt >= 2
-
-
 @pytest.mark.parametrize("wakes_at", [22, None], ids=["in the middle", "afterwards"])
 def test_a_worker_that_hangs_and_answers_late(client: Any, truth: list[str], wakes_at: int | None) -> None:
     """It is stopped, held to be lost, and goes on: nobody hears what it says of that, and a second fit takes it."""
@@ -139,16 +127,6 @@ def test_a_partition_that_kills_every_worker_that_reads_it(client: Any) -> None:
         DaskTable(client, sources, max_rebuilds=2, wait_for_workers=60.0)
 
 
-def test_a_worker_without_memory() -> None:
-    """Its nanny ends it at its limit."""
-    source = HungrySource(*rows(), megabytes=1500)
-    with (
-        dask_workers(1, processes=True, memory_limit="1GB") as client,
-        pytest.raises(ClusterError, match=r"partition 0 of 0 MiB was lost 2 times in a row.*out of memory"),
-    ):
-        DaskTable(client, [source], max_rebuilds=1)
-
-
 def test_a_scheduler_that_is_killed(tmp_path: Path) -> None:
     with dask_processes(tmp_path, 1, environment=HERE) as to, distributed.Client(to, timeout=10) as client:
         scheduler = client.run_on_scheduler(os.getpid)
@@ -167,24 +145,3 @@ def test_a_driver_that_is_killed(address: str, client: Any, truth: list[str], tm
     assert done.returncode == -signal.SIGKILL, done.stderr[-3000:]
     with rows_of(client) as table:
         assert model_of(table) == truth
-
-
-def test_a_file_that_changed_between_two_readings(client: Any, tmp_path: Path) -> None:
-    """One row is another one, of the same size; the partition is lost, and its rows are not taken."""
-    X, y = rows()
-
-    def write(X: np.ndarray) -> None:
-        columns = {f"x{i}": X[:, i] for i in range(X.shape[1])} | {"y": y}
-        pq.write_table(pa.table(columns), tmp_path / "table.parquet", row_group_size=500)
-
-    write(X)
-    with DaskTable.from_parquet(client, tmp_path / "table.parquet", target="y", dtype="float64") as table:
-        X[3999] *= -1.0
-
-        def change() -> None:
-            write(X)
-            os.kill(pids(client)[0], signal.SIGKILL)
-
-        table.told = at(20, change)
-        with pytest.raises(DataError, match=r"table\.parquet: the file is not the one that was opened"):
-            fitted(table)

@@ -32,6 +32,7 @@ from sottovoce.exceptions import ClusterError, DataError
 from sottovoce.losses import Squared
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Purpose, Streams
+from support.pairs import every_second
 from support.parts_pool import PartsPool
 from support.pooled_table import PooledTable
 
@@ -299,7 +300,7 @@ def extreme(value: Any) -> Any:
 
 
 @pytest.mark.parametrize("every", [False, pytest.param(True, marks=pytest.mark.slow)], ids=["ends", "every"])
-@pytest.mark.parametrize("name", [name for name in MODELS if name != "wide"])
+@pytest.mark.parametrize("name", every_second(name for name in MODELS if name != "wide"))
 def test_a_lie_ends_the_fit_before_anything_is_made_of_it(
     name: str, every: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:

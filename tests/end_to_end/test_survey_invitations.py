@@ -10,7 +10,7 @@ import pytest
 
 from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.device.survey import LANGUAGES, catalogue
-from support.pairs import by_pairs
+from support.pairs import by_pairs, every_second
 from support.survey import KEY, PROTOCOL, Visit, invited_survey, visits
 
 pytest.importorskip("starlette")
@@ -89,7 +89,7 @@ def test_a_forged_link_is_refused_and_the_report_stays(visit: Any) -> None:
     assert person.page.get_by_role("button", name=WORDS["send-retry"]).is_visible()
 
 
-@pytest.mark.parametrize("failure", ["offline", 503, 429, 500])
+@pytest.mark.parametrize("failure", every_second(["offline", 503, 429, 500]))
 def test_what_was_not_taken_is_kept_and_sent_again_unchanged(visit: Any, folder: Path, failure: Any) -> None:
     person = visit(f"#token={KEY.issue()}")
     person.fill()

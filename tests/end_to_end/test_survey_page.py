@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from sottovoce.local import Aggregator
-from sottovoce.local.device.survey import write_survey
 from sottovoce.local.wire import REPORT_BYTES, Report, parse
 from support.accessible import axe_violations, overflow
 from support.survey import PROTOCOL, survey_collector, visits
@@ -41,10 +40,7 @@ def database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def address(database: Path) -> Iterator[str]:
-    protocol, site = database.with_name("protocol.json"), database.with_name("site")
-    protocol.write_text(PROTOCOL.to_json())
-    write_survey(PROTOCOL, site)
-    with survey_collector(protocol, database, site) as running:
+    with survey_collector(database.parent) as running:
         yield running
 
 

@@ -1,8 +1,5 @@
 """A survey page in a real browser, and the collector that serves it."""
 
-import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +8,7 @@ from typing import Any
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
 from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.device.survey import LANGUAGES, catalogue, wording_of, write_survey
+from support.collector import running_collector
 
 PROTOCOL = Protocol(
     features=[
@@ -27,32 +25,21 @@ KEY = TokenKey(_SECRET, PROTOCOL.id)
 
 
 @contextmanager
-def survey_collector(protocol: Path, database: Path, static: Path, *options: object) -> Iterator[str]:
-    """Run a collector; yield its address."""
-    command = [
-        sys.executable, "-m", "sottovoce", "local", "collect", protocol, "--database", database,
-        "--port", 0, "--static", static, "--count-seconds", 0.2, "--count-step", 1, *options,
-    ]  # fmt: skip
-    environment = {**os.environ, "PYTHONUNBUFFERED": "1"}
-    with subprocess.Popen(
-        [str(part) for part in command], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment
-    ) as process:
-        try:
-            first = process.stdout.readline()
-            assert first.startswith("listening on "), first
-            yield first.split()[-1]
-        finally:
-            process.terminate()
+def survey_collector(folder: Path, *options: object, **wording: object) -> Iterator[str]:
+    """Run a collector that serves a page and tells exact numbers at once; yield its address."""
+    site = folder / "site"
+    write_survey(PROTOCOL, site, **wording)
+    told = ("--static", site, "--count-seconds", 0.2, "--count-step", 1, *options)
+    with running_collector(folder, str(folder / "reports.db"), *map(str, told), protocol=PROTOCOL) as running:
+        yield running.url
 
 
 @contextmanager
 def invited_survey(folder: Path) -> Iterator[str]:
     """Run a collector that takes tokens of ``KEY`` only, and a page in all languages that was not told so."""
-    (folder / "protocol.json").write_text(PROTOCOL.to_json())
     (folder / "tokens.key").write_text(_SECRET.hex())
-    write_survey(PROTOCOL, folder / "site", wording=wording_of(PROTOCOL, LANGUAGES))
-    arguments = (folder / "protocol.json", folder / "reports.db", folder / "site", "--token-key", folder / "tokens.key")
-    with survey_collector(*arguments) as running:
+    wording = wording_of(PROTOCOL, LANGUAGES)
+    with survey_collector(folder, "--token-key", folder / "tokens.key", wording=wording) as running:
         yield running
 
 

@@ -48,10 +48,8 @@ def table(X: Any, y: Any, *ends: int, pool: PartsPool | None = None) -> PooledTa
 @pytest.mark.parametrize(
     ("model", "rows", "y"),
     [
-        pytest.param(SVC, X, YES, id="no intercept"),
         pytest.param(WEIGHTED, X, YES, id="weights by class"),
         pytest.param(ONE_BY_ONE, X, np.argmax(X[:, :3], axis=1), id="several classes, one by one"),
-        pytest.param(clone(RIDGE).set_params(solver="scd"), X, VALUE, id="ridge in passes"),
         pytest.param(SVC, SPARSE, YES, id="sparse rows"),
         # a product of two threads would be added up otherwise than one of a single thread
         pytest.param(NEWTON, WIDE, YES, id="Newton steps on many columns"),

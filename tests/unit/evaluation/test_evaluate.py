@@ -16,6 +16,7 @@ import sottovoce as sv
 from sottovoce.exceptions import AccountingError, BudgetError, DataError, ParameterError
 from sottovoce.report import verify_receipt
 from support.noise import forbid_noise
+from support.pairs import by_pairs
 
 BUDGET = {"epsilon": 1.0, "random_state": 0}
 FIT = {"epsilon": 2.0, "delta": 1e-6, "data_norm": 3**0.5, "random_state": 0}
@@ -56,8 +57,7 @@ NAMES = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("name", NAMES)
+@pytest.mark.parametrize(("name", "delta"), by_pairs(NAMES, [0.0, 1e-6]))
 def test_every_kind_of_model(name, delta, models, data):
     model, X, y = models[name], data[0][3000:], labels_of(name, data)[3000:]
     bounds = {"label_bounds": (-4.0, 4.0)} if name == "sklearn ridge" else {}
@@ -146,8 +146,10 @@ ODD_ROWS = {
 }  # fmt: skip
 
 
-@pytest.mark.parametrize("rows", ODD_ROWS.values(), ids=ODD_ROWS)
-@pytest.mark.parametrize("kind", ["foreign", "fitted steps", "unknown category", "own steps", "fit of own steps"])
+@pytest.mark.parametrize(
+    ("kind", "rows"),
+    by_pairs(["foreign", "fitted steps", "unknown category", "own steps", "fit of own steps"], list(ODD_ROWS)),
+)
 def test_no_error_shows_a_cell(kind, rows, data):
     """Words of others do: could not convert string to float; found unknown categories."""
     own = sv.DPLogisticRegression(data_norm=1.0, classes=["no", "yes"])
@@ -159,9 +161,9 @@ def test_no_error_shows_a_cell(kind, rows, data):
     }.get(kind, sv.DPPipeline([("n", Normalizer()), ("m", own)], epsilon=2.0, delta=1e-6))  # fmt: skip
     with pytest.raises((DataError, ParameterError)) as caught:
         if kind == "fit of own steps":
-            model.fit(rows, ["no", "yes"])
+            model.fit(ODD_ROWS[rows], ["no", "yes"])
         else:
-            sv.evaluate(model.fit(X, y), rows, ["no", "yes"], **BUDGET)
+            sv.evaluate(model.fit(X, y), ODD_ROWS[rows], ["no", "yes"], **BUDGET)
     assert CELL not in "".join(traceback.format_exception(caught.value))
 
 

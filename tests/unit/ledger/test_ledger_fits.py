@@ -32,6 +32,7 @@ from sottovoce.privacy.trials import TrialCount
 from sottovoce.report.reading import fingerprint
 from sottovoce.vertical import Party, VerticalLasso, VerticalLogisticRegression, VerticalRidge, split_columns
 from support.ledger import Clock
+from support.pairs import by_pairs
 
 RNG = np.random.default_rng(0)
 X = RNG.uniform(-0.5, 0.5, (300, 3))
@@ -150,8 +151,7 @@ FAILURES = {  # each is an answer about a value of the data
 }
 
 
-@pytest.mark.parametrize("name", FAILURES)
-@pytest.mark.parametrize("kind", ["ridge", "adassp", "lasso", "search"])
+@pytest.mark.parametrize(("kind", "name"), by_pairs(["ridge", "adassp", "lasso", "search"], list(FAILURES)))
 def test_a_failure_over_the_data_is_paid_for(ledger, kind, name):
     """A free one could be asked for again and again: 31 of them told the largest label to 1 %."""
     fails, message = FAILURES[name]
@@ -534,7 +534,7 @@ def test_a_table_on_disk_is_scored_by_the_columns_of_a_foreign_model(ledger, tmp
 
 
 @pytest.mark.parametrize("adjacency", ["zero-out", "add-remove"])
-@pytest.mark.parametrize("size", [1e-9, 1e-3, 0.02, 0.2, 0.5, 0.98, 1.0 - 1e-9])
+@pytest.mark.parametrize("size", [1e-9, 0.02, 0.5, 1.0 - 1e-9])
 def test_coins_that_hold_out_no_rows_or_all_are_refused_before_the_charge(ledger, size, adjacency):
     """From public numbers: where the charge would be lost more often than once in a hundred fits."""
     ledger.create("more", epsilon=9.0, delta=1e-4, adjacency=adjacency)

@@ -77,7 +77,7 @@ EPSILONS = st.floats(1e-3, 32.0) | st.sampled_from([1e-3, 0.5, 1.0, 2.0, 32.0])
 
 
 @given(epsilon=EPSILONS, K=st.integers(2, 65_536), share=st.floats(0.0, 1.0))
-@settings(max_examples=150)
+@settings(max_examples=80)
 def test_threshold_is_the_same_whole_number(node: Node, epsilon: float, K: int, share: float) -> None:
     m = 1 + int(share * (K - 2))
     assert node.ask("threshold", epsilon=epsilon, K=K, m=m) == str(Odds(epsilon, K, m).threshold)
@@ -147,7 +147,7 @@ def some_person(draw: st.DrawFn, protocol: Protocol) -> tuple[Any, Any]:
 
 
 @given(data=st.data())
-@settings(max_examples=300)
+@settings(max_examples=150)
 def test_random_protocols_and_people(node: Node, data: st.DataObject) -> None:
     protocol = data.draw(some_protocol())
     record, label = data.draw(some_person(protocol))

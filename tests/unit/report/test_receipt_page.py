@@ -25,29 +25,16 @@ from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import CARD_FIELDS, receipt_page
 from sottovoce.report.pages._document import DARK, LIGHT, style_sheet, templates
 from sottovoce.report.verdict import verdict_of
+from support.receipts import made_up
 
-FIELDS = {
-    "epsilon": 1.0,
-    "delta": 1e-5,
-    "adjacency": "zero-out",
-    "unit": "one row of the table, label included",
-    "mechanism": "passes with Gaussian noise",
-    "releases": ("the weights after every pass", "the number of passes"),
-    "event": ComposedEvent((GaussianEvent(27.0), RepeatedEvent(GaussianEvent(25.5), 45))),
-    "assumptions": ("n_samples = 500, n_features = 6 and their names", "data_norm = 6"),
-    "not_covered": ("timing", "other fits"),
-    "seeded": False,
-    "accountant": "exact Gaussian DP",
-    "proof": "docs/privacy/dp_scd.md",
-    "version": "0.1.0",
-    "parameters": {"estimator": "DPLogisticRegression", "solver": "scd", "alpha": 5e-5, "passes": 45},
-}
+EVENT = ComposedEvent((GaussianEvent(27.0), RepeatedEvent(GaussianEvent(25.5), 45)))
+PARAMETERS = {"estimator": "DPLogisticRegression", "solver": "scd", "alpha": 5e-5, "passes": 45}
 CARD = {"name": "Readmission", "intended_use": "a call", "out_of_scope_use": ["children", "insurance"]}
 NOT_PRIVATE = {"event": NonPrivateEvent(), "epsilon": math.inf, "delta": 0.0, "accountant": "none"}
 
 
 def receipt(**changes):
-    return Guarantee(**(FIELDS | changes))
+    return made_up(**({"event": EVENT, "epsilon": 1.0, "parameters": PARAMETERS} | changes))
 
 
 class Outline(HTMLParser):
@@ -132,16 +119,17 @@ def test_unit_promise_what_it_rests_on_and_what_is_not_covered_come_first_and_pa
 def test_the_page_shows_everything_in_the_receipt():
     made = receipt()
     whole = " ".join(text for _, text in Outline(PAGES["private"]).all("body"))
-    shown = [
-        made.unit,
-        made.mechanism,
-        made.proof,
-        made.accountant,
-        *made.releases,
-        *made.assumptions,
+    shown = [made.unit, made.mechanism, made.proof, made.accountant, *made.releases, *made.assumptions]
+    for part in (
+        *shown,
         *made.not_covered,
-    ]
-    for part in (*shown, "noise_multiplier = 25.5", "45 times", "5e-05", "solver", "insurance", "Out-of-scope use"):
+        "noise_multiplier = 25.5",
+        "45 times",
+        "5e-05",
+        "solver",
+        "insurance",
+        "Out-of-scope use",
+    ):
         assert part in whole
     assert "Stated by the author, not checked." in whole
     assert "for a slip of probability 1 in 100,000" in whole
