@@ -7,10 +7,13 @@ import httpx
 
 
 class InProcessClient:
-    """Sends requests to an application without a network; use it in a ``with`` statement."""
+    """Sends requests to an application without a network; use it in a ``with`` statement.
 
-    def __init__(self, app: Any) -> None:
-        self._app = app
+    ``starts``: whether the application is told that it starts and ends.
+    """
+
+    def __init__(self, app: Any, *, starts: bool = True) -> None:
+        self._app, self._starts = app, starts
         self._runner = asyncio.Runner()
 
     def __enter__(self) -> Self:
@@ -38,6 +41,9 @@ class InProcessClient:
         return self.request("OPTIONS", path, **options)
 
     async def _start(self) -> None:
+        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self._app), base_url="http://collector")
+        if not self._starts:
+            return
         self._inbox: asyncio.Queue[dict[str, str]] = asyncio.Queue()
         self._outbox: asyncio.Queue[dict[str, str]] = asyncio.Queue()
         self._life = asyncio.create_task(
@@ -45,10 +51,11 @@ class InProcessClient:
         )
         await self._inbox.put({"type": "lifespan.startup"})
         assert (await self._outbox.get())["type"] == "lifespan.startup.complete"
-        self._client = httpx.AsyncClient(transport=httpx.ASGITransport(self._app), base_url="http://collector")
 
     async def _stop(self) -> None:
         await self._client.aclose()
+        if not self._starts:
+            return
         await self._inbox.put({"type": "lifespan.shutdown"})
         assert (await self._outbox.get())["type"] == "lifespan.shutdown.complete"
         await self._life

@@ -151,12 +151,9 @@ class Store:
             try:
                 yield connection
             except BaseException:
-                self._end(connection, "ROLLBACK")
+                connection.rollback()
                 raise
-            self._end(connection, "COMMIT")
-
-    def _end(self, connection: sa.Connection, how: str) -> None:
-        (connection.commit if how == "COMMIT" else connection.rollback)()
+            connection.commit()
 
     def _check_table(self, connection: sa.Connection) -> None:
         if self._is_there:

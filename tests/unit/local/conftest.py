@@ -1,9 +1,11 @@
-"""The JavaScript module, which must say what Python says."""
+"""The JavaScript module, which must say what Python says; and where a collector stores reports."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from support.collector import PROTOCOL
 from support.javascript import Node
 
 
@@ -13,3 +15,10 @@ def node() -> Iterator[Node]:
     asked = Node()
     yield asked
     asked.close()
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Iterator[object]:
+    storage = pytest.importorskip("sottovoce.local.collector.storage")
+    with storage.ReportStore(str(tmp_path / "reports.db"), PROTOCOL, create=True) as opened:
+        yield opened

@@ -14,7 +14,6 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import counts as counts_module
 from sottovoce.local.collector.counts import BOUNDS, Counts, Pace
 from sottovoce.local.collector.service import make_app, make_apps
-from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.collector.tokens import TokenKey
 from support.collector import PROTOCOL, entry, new_token
 from support.in_process import InProcessClient
@@ -27,22 +26,15 @@ def basic(user, password):
     return {"Authorization": "Basic " + base64.b64encode(f"{user}:{password}".encode()).decode()}
 
 
-@pytest.fixture
-def store(tmp_path):
-    with ReportStore(str(tmp_path / "reports.db"), PROTOCOL, create=True) as opened:
-        yield opened
-
-
 class Both:
     """Devices at one door, the operator at the other, and a clock that moves only when it is told to."""
 
     def __init__(self, store, **options):
         public, operator = make_apps(PROTOCOL, store, operator_key=KEY, **options)
-        self.devices, self.operator = InProcessClient(public), InProcessClient(operator)
+        self.devices, self.operator = InProcessClient(public), InProcessClient(operator, starts=False)
 
     def __enter__(self):
         self.devices.__enter__()
-        self.operator._app = _without_start(self.operator._app)
         self.operator.__enter__()
         return self
 
@@ -63,20 +55,6 @@ class Both:
             int(re.search(r'id="stored">([\d,]+)', page)[1].replace(",", "")),
             int(numbers["sottovoce_collector_reports_stored", ()]),
         )
-
-
-def _without_start(app):
-    """A stand-in that answers the start and the end of an application that needs neither."""
-
-    async def answering(scope, receive, send):
-        if scope["type"] != "lifespan":
-            await app(scope, receive, send)
-            return
-        for event in ("startup", "shutdown"):
-            await receive()
-            await send({"type": f"lifespan.{event}.complete"})
-
-    return answering
 
 
 def samples(text):

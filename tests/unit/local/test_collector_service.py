@@ -17,7 +17,6 @@ from sottovoce.local.collector.answers import Discretion, PlainFormatter, Reason
 from sottovoce.local.collector.counts import Pace
 from sottovoce.local.collector.intake import MAX_BATCH, Limits, RateLimit
 from sottovoce.local.collector.service import make_app
-from sottovoce.local.collector.storage import ReportStore
 from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.collector.writer import GroupWriter
 from support.collector import PROTOCOL, entry, new_token, octets, report
@@ -27,12 +26,6 @@ from support.in_process import InProcessClient
 OTHER = Protocol(epsilon=1.0, n_features=4)
 REFUSED = {reason: {"status": "refused", "reason": reason.value} for reason in Reason}
 ACCEPTED = {"status": "accepted"}
-
-
-@pytest.fixture
-def store(tmp_path):
-    with ReportStore(str(tmp_path / "reports.db"), PROTOCOL, create=True) as opened:
-        yield opened
 
 
 @pytest.fixture

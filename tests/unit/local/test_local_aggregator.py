@@ -209,12 +209,13 @@ def test_sums_of_another_kind_are_refused():
     for other in (Moments(3), Moments(4, 5, b"other"), Moments(4, 2)):
         with pytest.raises(ParameterError, match=r"different protocols|n_folds"):
             Moments(4).merge(other)
-    for first, second, why in (
-        (np.zeros(2), np.zeros((2, 3)), "shapes"),
-        (np.array([0, np.inf]), np.zeros((2, 2)), "finite"),
+    for first, second, v1, why in (
+        (np.zeros(2), np.zeros((2, 3)), 0.0, "shapes"),
+        (np.array([0, np.inf]), np.zeros((2, 2)), 0.0, "finite"),
+        (np.zeros(2), np.zeros((2, 2)), -1.0, "v1"),
     ):
         with pytest.raises(ParameterError, match=why):
-            MomentEstimate(1, first, second, 0, 0)
+            MomentEstimate(1, first, second, v1, 0.0)
 
 
 def test_health_of_honest_devices_and_of_forgers():

@@ -73,17 +73,9 @@ def test_the_rest_of_a_cut_stream_is_counted():
 # --- the device -----------------------------------------------------------------------------------------------------
 
 
-def test_reports_need_a_good_record_and_label():
-    mechanism = Randomizer(PROTOCOL)
-    with pytest.raises(DataError, match="NaN"):
-        mechanism.report([0.0, math.nan], 1)
-    with pytest.raises(DataError, match="label"):
-        mechanism.report([0.0, 0.0], 0)
+def test_a_device_can_refuse_a_large_epsilon_and_takes_bytes_for_a_token():
     with pytest.raises(ParameterError, match="token must be bytes"):
-        mechanism.report([0.0, 0.0], 1, token="a")
-
-
-def test_a_device_can_refuse_a_large_epsilon():
+        Randomizer(PROTOCOL).report([0.0, 0.0], 1, token="a")
     assert Randomizer(OTHER, max_epsilon=2.0).protocol == OTHER
     with pytest.raises(ParameterError, match=r"more than max_epsilon 1\.5"):
         Randomizer(OTHER, max_epsilon=1.5)
