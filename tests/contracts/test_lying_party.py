@@ -85,12 +85,12 @@ def _logistic(**more):
     return VerticalLogisticRegression(classes=[0, 1], delta=1e-3, **more)
 
 
-EXACT = {"epsilon": math.inf}
+EXACT = {"epsilon": math.inf, "max_iter": 3}
 CASES = {
     "lbfgs products": (_logistic(**EXACT), LbfgsProducts),
     "lbfgs scores": (_logistic(**EXACT), LbfgsScores),
     "local models": (_logistic(epsilon=4.0), Trained),
-    "ball, exact": (VerticalLasso(epsilon=math.inf, radius=2.0, label_bounds=(0, 1)), Scores),
+    "ball, exact": (VerticalLasso(**EXACT, radius=2.0, label_bounds=(0, 1)), Scores),
     "ball, local": (VerticalLasso(epsilon=4.0, delta=1e-3, radius=2.0, label_bounds=(0, 1), n_steps=4), Chosen),
 }  # fmt: skip
 VECTORS = [

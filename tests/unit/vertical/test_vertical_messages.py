@@ -122,35 +122,23 @@ def test_bytes_on_the_wire_are_the_documented_ones():
 # --- what is refused --------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("make", "fault"),
-    [
-        (lambda: Scores([[1.0]]), "vector; got an array of shape"),
-        (lambda: Scores(1.0), "vector; got an array of shape"),
-        (lambda: Scores(None), "vector of numbers"),
-        (lambda: Scores("123"), "vector of numbers"),
-        (lambda: Scores(["1"]), "vector of numbers"),
-        (lambda: Scores([1j]), "vector of numbers"),
-        (lambda: Scores([{}]), "vector of numbers"),
-        (lambda: Keep(3), "string of at most"),
-        (lambda: Keep("x" * 65_537), "string of at most 65536 bytes"),
-        (lambda: Keep("é" * 32_769), "string of at most 65536 bytes"),
-        (lambda: Keep("\ud800"), "UTF-8"),
-        (lambda: Prepare(1.0, 1.5), r"Prepare\.intercept must be a whole number"),
-        (lambda: Prepare(1.0, True), r"Prepare\.intercept must be a whole number"),
-        (lambda: Prepare(1.0, 2**63), r"Prepare\.intercept must be a whole number of 63 bits"),
-        (lambda: ShowColumn(-1), r"ShowColumn\.column must be a whole number >= 0; got -1"),
-        (lambda: ShowColumn(2**63), r"ShowColumn\.column must be a whole number of 63 bits"),
-        (lambda: ShowColumn(True), r"ShowColumn\.column must be a whole number"),
-        (lambda: Chosen("ab", 0.5), r"Chosen\.places must be bytes; got str"),
-        (lambda: Prepare("1", 1), r"Prepare\.l2 must be a number"),
-        (lambda: Prepare(True, 1), r"Prepare\.l2 must be a number"),
-        (lambda: Prepare(10**400, 1), r"Prepare\.l2 must be finite"),
-    ],
-)
-def test_wrong_contents(make, fault):
-    with pytest.raises(MessageError, match=fault):
-        make()
+WRONG = {
+    Vector: [[[1.0]], 1.0, None, "123", ["1"], [1j], [{}]],
+    str: [3, b"x", "x" * 65_537, "é" * 32_769, "\ud800"],
+    int: [1.5, True, -1, 2**63, "1"],
+    bytes: ["ab", bytearray(b"ab"), None],
+    float: ["1", True, 10**400, None],
+}
+
+
+@each_kind
+def test_wrong_contents(kind):
+    for place, (name, hint) in enumerate(layout(kind)):
+        for wrong in WRONG[hint]:
+            values = [getattr(example(kind), other) for other, _ in layout(kind)]
+            values[place] = wrong
+            with pytest.raises(MessageError, match=rf"{kind.__name__}\.{name} must"):
+                kind(*values)
 
 
 @given(data=st.data(), code=st.integers(0, 110), body=st.binary(max_size=120))
