@@ -33,12 +33,12 @@ class Carrier(Parties):
     ----------
     home : Party
     others : list of Party
-    checkpoint : Checkpoint or None
+    checkpoint : Checkpoint
     cut : callable or None
         Called with the number of the exchange and "before", the party's name or "after"; it may raise.
     """
 
-    def __init__(self, home, others, *, checkpoint=None, cut=None):
+    def __init__(self, home, others, checkpoint, cut):
         self.checkpoint, self.here = checkpoint, {home.name: home}
         self._all = {party.name: party for party in (home, *others)}
         self._cut = cut or (lambda number, when: None)
@@ -105,22 +105,22 @@ class Federation:
             for name in names
         }
 
-    def start(self, *, cut=None, **options):
+    def start(self, *, cut=None):
         """Start whoever is not there; return the coordinator's parties."""
         for name in OTHERS:
             if name not in self.parties:
-                self.parties[name] = self.party(name, **options)
+                self.parties[name] = self.party(name)
         self.parties[HOME] = self.party(HOME)
         self.checkpoint = Checkpoint(self.folder / "run", {"rows": len(self.tables[HOME])})
-        return Carrier(self.parties[HOME], [self.parties[name] for name in OTHERS], checkpoint=self.checkpoint, cut=cut)
+        return Carrier(self.parties[HOME], [self.parties[name] for name in OTHERS], self.checkpoint, cut)
 
-    def party(self, name, **options):
+    def party(self, name):
         """Start a party."""
         budget = None
         if self.limited and name != HOME:
             budget = LedgerBudget(self.ledger(name), "people", name=name, coordinator=HOME)
         journal = Journal(self.folder / name)
-        party = Party(self.tables[name], name=name, budget=budget, journal=journal, **self.options, **options)
+        party = Party(self.tables[name], name=name, budget=budget, journal=journal, **self.options)
         for model, part in self.models.get(name, {}).items():
             party.adopt(model, part)
         return party
