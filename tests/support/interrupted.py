@@ -1,7 +1,6 @@
 """A run over parties with journals that is cut off at any step, and resumed from what is on disk in new objects."""
 
 import hashlib
-import os
 from pathlib import Path
 
 import numpy as np
@@ -199,8 +198,3 @@ def at_line(number, *files):
         return line if name.startswith(package) and (not files or any(each in name for each in files)) else None
 
     return executed, calls
-
-
-def die():
-    """End this process as a power cut of the machine would."""
-    os._exit(9)
