@@ -93,7 +93,7 @@ def test_commands_reach_the_child_with_numbers_of_any_shape(begun, shape):
         (lambda end, command: send(end, {"error": "a partner is late"}), 5.0, "a partner is late"),
         (lambda end, command: None, 0.3, r"longer than 0\.3 s"),
         # a large table that the other end does not read: the time counts for sending, too
-        (lambda end, command: time.sleep(1.0), 0.4, r"longer than 0\.4 s"),
+        (lambda end, command: time.sleep(1.5), 0.4, r"longer than 0\.4 s"),
         (lambda end, command: end.close(), 5.0, "the engine's process ended"),
         (lambda end, command: end.send_bytes(b"no"), 5.0, "the engine's process ended"),
         (lambda end, command: os.write(end.fileno(), struct.pack("!i", process._HEADER + 1)), 5.0, "process ended"),
@@ -102,6 +102,8 @@ def test_commands_reach_the_child_with_numbers_of_any_shape(begun, shape):
 )
 def test_a_child_that_does_not_do_as_it_is_told_is_ended_in_time(begun, answer, timeout, why):
     engine = begun(answer, timeout)
+    if timeout == 0.4:
+        send(engine._child.line, {"do": "nothing"})  # the other end is busy with it
     before = time.monotonic()
     with pytest.raises(EngineError, match=why):
         engine.put("a", 1, (1 << 20,), np.zeros(1 << 20, np.int64))
