@@ -83,6 +83,8 @@ def test_renyi_is_theorem_2(mean):
         found = RenyiAccountant(ORDERS)._divergences(flatten(search(noise, mean)))[ORDERS.index(order)]
         assert found == pytest.approx(expected, rel=1e-4)
         assert found >= expected * (1 - 1e-4)
+    one, three = (RenyiAccountant(ORDERS).divergences(RepeatedEvent(search(noise, mean), count)) for count in (1, 3))
+    assert three == pytest.approx(3.0 * one, rel=1e-12)
 
 
 @each_mean
