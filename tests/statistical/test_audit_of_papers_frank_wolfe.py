@@ -12,7 +12,7 @@ import pytest
 
 from sottovoce.audit.threshold import gaussian_lower_bound
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
-from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error, success_at_most
+from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error
 from sottovoce.papers.frank_wolfe.noise import ColumnRelease
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep, PublishedBallWorker
 from sottovoce.privacy.calibration import gaussian_mu
@@ -65,17 +65,6 @@ def test_all_sketches_of_a_training_name_the_entry_always(plan):
     assert least_error(mu) < 1e-100
     entries = [1.0, -1.0, -1.0, 1.0, 1.0, -1.0]
     assert [guess(plan, releases(plan, entry, plan.n_steps, seed)) for seed, entry in enumerate(entries)] == entries
-
-
-def test_one_sketch_names_it_almost_always(plan):
-    """As often as the likelihood test must be right, and far more often than the claim allows."""
-    tries = 400
-    seen = {entry: releases(plan, entry, tries, 77) for entry in (-1.0, 1.0)}
-    right = np.mean([guess(plan, one) == entry for entry, many in seen.items() for one in many])
-    expected = success_at_most(distance(plan))
-    assert expected > 0.95
-    assert right == pytest.approx(expected, abs=4 * math.sqrt(expected * (1 - expected) / (2 * tries)) + 1e-3)
-    assert right > math.exp(CLAIM) / (1 + math.exp(CLAIM)) + 0.2  # what a claim of 1 allows
 
 
 @pytest.mark.parametrize("factor", [1.0, 0.7], ids=lambda factor: f"noise x {factor}")

@@ -8,6 +8,7 @@ import pytest
 from sottovoce.losses import Logistic, SigmoidLoss, Squared
 from sottovoce.papers.admm import Penalty, admm, coupling, rate_constant, start_value, theorem_1_conditions
 from sottovoce.papers.admm.sharing import ScoreProblem
+from support.pairs import by_pairs
 
 
 def constant(blocks, loss, penalty, rho):
@@ -56,9 +57,10 @@ def test_start_value_is_the_augmented_lagrangian(loss):
     assert start_value(loss, labels, 1.5) == pytest.approx(expected, rel=1e-9)
 
 
-@pytest.mark.parametrize("n_parties", [1, 2, 3])
-@pytest.mark.parametrize("penalty", [Penalty(), Penalty(5.0), Penalty(1.0, 0.5)], ids=["none", "l2", "l1 and l2"])
-@pytest.mark.parametrize("loss", [Logistic(), SigmoidLoss(), Squared()], ids=lambda loss: loss.name)
+@pytest.mark.parametrize(
+    ("loss", "penalty", "n_parties"),
+    by_pairs([Logistic(), SigmoidLoss(), Squared()], [Penalty(), Penalty(5.0), Penalty(1.0, 0.5)], [1, 2, 3]),
+)
 def test_the_bound_holds_at_every_round(loss, penalty, n_parties):
     """Separable labels: without a penalty no least objective is attained, and V falls as slowly as it ever does."""
     rng = np.random.default_rng(n_parties)
