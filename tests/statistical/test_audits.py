@@ -77,6 +77,7 @@ def test_so_many_runs_find_a_break_with_the_planned_probability():
 # --- what is no row of the table --------------------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_a_choice_of_which_nobody_knows_a_share():
     """Three whole Gumbel variables hide more than one."""
     with pytest.MonkeyPatch.context() as patch:

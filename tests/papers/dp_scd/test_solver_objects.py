@@ -72,6 +72,7 @@ def test_without_privacy_it_trains_as_every_solver_does():
 
 
 @pytest.mark.filterwarnings("ignore::sottovoce.exceptions.SottovoceWarning")
+@pytest.mark.usefixtures("coarse_losses")
 @pytest.mark.parametrize("solver", [Minibatch(epochs=2.0), Published(batch_size=50), Sequential(), Primal(epochs=2)])
 def test_a_stored_model_predicts_and_is_verified_by_whoever_has_the_class(tmp_path, solver):
     model = logistic(solver).fit(X, Y)

@@ -28,13 +28,8 @@ def by_reports(public, X, y, runs):
     return np.array(found)
 
 
-@pytest.mark.parametrize(
-    ("loss", "degree", "d"),
-    [
-        ("hinge", 2, 5),
-        *(pytest.param(*more, marks=pytest.mark.slow) for more in (("hinge", 1, 12), ("logistic", 2, 6))),
-    ],
-)
+@pytest.mark.slow
+@pytest.mark.parametrize(("loss", "degree", "d"), [("hinge", 2, 5), ("hinge", 1, 12), ("logistic", 2, 6)])
 @pytest.mark.filterwarnings("ignore:the noise swamps")
 def test_simulated_weights_have_the_law_of_those_from_reports(loss, degree, d):
     """Means and spreads of all five weights over 120 passes of each kind, at a noise where both matter."""
