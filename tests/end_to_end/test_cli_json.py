@@ -4,7 +4,6 @@ import json
 
 import pytest
 
-from sottovoce.local import Protocol
 from support.commands import passes
 from support.schemas import schema_text
 
@@ -51,21 +50,3 @@ def test_a_simulation(folder):
     assert found["guarantee"] == read(folder / "out" / "guarantee.json")
     assert set(found["given_away"]) == {"one", "two"}
     assert (found["people"], found["comparison"]["n_samples"], found["comparison_is_private"]) == (160, 40, False)
-
-
-def test_a_collection(folder):
-    protocol = ("--epsilon", 4, "--n-expected", 200, "--schema", "s.toml", "--out", "p.json")
-    made = told("local", "protocol", *protocol)
-    known = Protocol.from_json((folder / "p.json").read_bytes())
-    assert (made["id"], made["d"], made["epsilon"]) == (known.id.hex(), known.d, 4.0)
-    reports = told("local", "randomize", "p.json", "t.csv", "--label", "y", "--out", "r.reports")
-    assert reports == {"reports": 200, "epsilon": 4.0, "file": "r.reports"}
-    model = told("local", "fit", "p.json", "r.reports", "--out", "m.json")
-    assert model["guarantee"] == read(folder / "m.receipt.json") == told("show", "m.json")
-    assert (model["reports"], model["refused"], model["is_lost_in_noise"]) == (200, 0, False)
-    table = (folder / "t.csv").read_text().splitlines()
-    (folder / "one.csv").write_text("\n".join(table[:2]))
-    told("local", "randomize", "p.json", "one.csv", "--label", "y", "--out", "one.reports")
-    assert told("local", "fit", "p.json", "one.reports", "--out", "one.json")["is_lost_in_noise"]
-    said = passes("local", "fit", "p.json", "one.reports", "--out", "two.json").output
-    assert "so few reports are mostly noise" in " ".join(said.split())

@@ -14,7 +14,7 @@ from sottovoce.local.collector.storage import ReportStore, Row
 from sottovoce.local.collector.tokens import token_hash
 from sottovoce.local.wire import parse_many
 from support.collector import PROTOCOL, new_token, report, running_collector, write_people
-from support.commands import run
+from support.commands import passes, run
 
 N = 600  # with 300 the model of reports erred in more than 15 % once in some 10,000 runs
 
@@ -33,13 +33,15 @@ def folder(tmp_path):
 
 def test_from_a_schema_to_a_model(folder):
     protocol, people = folder / "protocol.json", folder / "people.csv"
-    said = invoke("protocol", "--schema", folder / "schema.toml", "--epsilon", 8, "--n-expected", N, "--out", protocol)
-    assert "epsilon = 8, pure local differential privacy" in said
-    described = Protocol.from_json(protocol.read_text())
+    make = ("protocol", "--schema", folder / "schema.toml", "--epsilon", 8, "--n-expected", N, "--out", protocol)
+    assert "epsilon = 8, pure local differential privacy" in invoke(*make)
+    made, described = json.loads(invoke(*make, "--force", "--json")), Protocol.from_json(protocol.read_text())
+    assert (made["id"], made["d"], made["epsilon"]) == (described.id.hex(), described.d, 8.0)
     assert (described.classes, described.degree) == (("no", "yes"), 1)
     invoke("tokens", protocol, "--key", folder / "key", "--count", N, "--out", folder / "tokens")
     options = ("--label", "ill", "--tokens", folder / "tokens")
-    invoke("randomize", protocol, people, *options, "--out", folder / "reports.jsonl")
+    told = json.loads(invoke("randomize", protocol, people, *options, "--out", folder / "reports.jsonl", "--json"))
+    assert told == {"reports": N, "epsilon": 8.0, "file": str(folder / "reports.jsonl")}
     secrets = [folder / name for name in ("key", "tokens", "reports.jsonl")]  # each lets its reader send reports
     assert [stat.S_IMODE(path.stat().st_mode) for path in secrets] == [0o600] * 3
     entries = [json.loads(line) for line in (folder / "reports.jsonl").read_text().splitlines()]
@@ -60,7 +62,10 @@ def test_from_a_schema_to_a_model(folder):
         models.append(LocalModel.load(folder / "model.json").weights)
     np.testing.assert_array_equal(models[1], models[0])
     np.testing.assert_array_equal(models[2], models[0])
+    told = json.loads(invoke("fit", protocol, source, "--out", folder / "model.json", "--force", "--json"))
+    assert (told["reports"], told["refused"], told["is_lost_in_noise"]) == (N, 0, False)
     receipt = json.loads((folder / "model.receipt.json").read_text())
+    assert told["guarantee"] == receipt == json.loads(passes("show", folder / "model.json", "--json").stdout)
     assert (receipt["epsilon"], receipt["delta"]) == (8.0, 0.0)
     said = invoke("predict", folder / "model.json", people, "--score", "ill")
     assert float(re.search(r"accuracy (\S+) on 600 rows. NOT PRIVATE", said)[1]) > 0.85
@@ -101,3 +106,6 @@ def test_rows_of_numbers(tmp_path):
     content = (tmp_path / "few.reports").read_bytes()
     assert len(parse_many(content, described)[0]) == 2
     assert parse_many(content, described)[2] == {}
+    fit = ("fit", path, tmp_path / "few.reports", "--out", tmp_path / "model.json")
+    assert "so few reports are mostly noise" in invoke(*fit)
+    assert json.loads(invoke(*fit, "--force", "--json"))["is_lost_in_noise"]
