@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from scipy.stats import norm
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.events import (
     ComposedEvent,
     GaussianEvent,
@@ -111,9 +112,12 @@ def test_the_verdict_comes_first(changes, kind, headline):
 def test_unit_promise_what_it_rests_on_and_what_is_not_covered_come_first_and_parameters_last():
     headings = [text for _, text in Outline(PAGES["private"]).all("h2")]
     assert headings[:2] == ["What is promised, and on what that rests", "What is not covered"]
-    assert headings[-1] == "Parameters of the run"
+    assert (headings[-1], len(headings)) == ("Parameters of the run", 12)
     facts = [text for _, text in Outline(PAGES["private"]).all("th")]
     assert facts[0] == "Unit of protection"
+    assert [Outline(PAGES[name]).all("h1")[0][1] for name in ("private", "seeded")] == [
+        CARD["name"], "DPLogisticRegression model",
+    ]  # fmt: skip
 
 
 def test_the_page_shows_everything_in_the_receipt():
@@ -150,6 +154,11 @@ def test_the_numbers_of_the_table_are_those_of_the_exact_trade_off():
     for shown, least in zip(found, exact, strict=True):
         assert least <= shown <= 1.3 * least
     assert found[:3] == pytest.approx(exact[:3], rel=0.01)
+    rows = re.findall(r'<th scope="row">(1e-\d+|0\.\d+)</th><td class="figure">([\d.]+)</td>', PAGES["private"])
+    assert len(rows) == 9
+    for delta, epsilon in rows:  # with four digits, and never less
+        exact = gaussian_epsilon(mu, float(delta))
+        assert exact <= float(epsilon) * (1 + 1e-9) <= 1.002 * exact
     assert "that a record is the true one of two" in PAGES["replace-one"]
     assert "that the row is in the table" in PAGES["private"]
 
@@ -165,6 +174,7 @@ def test_a_seed_is_named_wherever_a_bound_is_given():
     assert "Whoever knows the seed of this run can predict it: against them nothing holds." in meaning["seeded"]
     assert "no bound" in meaning["not private"] and "no bound" in meaning["infinite"]
     assert "covered by the statement" not in PAGES["not private"]
+    assert "nothing depends on the data" in PAGES["nothing"] and "nothing depends on the data" not in PAGES["private"]
 
 
 def test_the_data_blocks_round_trip():
