@@ -170,7 +170,8 @@ def test_requests_are_counted_by_kind(store):
             } <= found.keys():
                 break
             both.devices.get("/health")
-        text = both.operator.get("/metrics", headers=BEARER).text
+        page, text = (both.operator.get(path, headers=BEARER).text for path in ("/", "/metrics"))
+    assert re.search(r"Of the requests with reports half within [\d.]+ s, 99 % within [\d.]+ s\.", page)
     name = "sottovoce_collector_requests_total"
     assert found[name, (("path", "/reports"), ("status", "200"))] == 2
     assert found[name, (("path", "/reports"), ("status", "405"))] == 1
