@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce.central.data.operation import Change, Effect
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.scratch import ScratchFile, check_room
+from sottovoce.central.data.scratch import check_room, mapped
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable, rows_after
 
 _SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
@@ -92,8 +92,8 @@ def is_large_map(X: Any) -> bool:
         if isinstance(X, np.memmap):
             break
         X = X.base
-    mapped = isinstance(X, np.memmap) or isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
-    return mapped and array.size * max(array.itemsize, 4) > _SMALL
+    is_map = isinstance(X, np.memmap) or isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
+    return is_map and array.size * max(array.itemsize, 4) > _SMALL
 
 
 def check_room_at_hand(table: Any, n_rows: int, n_features: int) -> None:
@@ -120,7 +120,7 @@ def at_hand(raw: Any, places: Places | None) -> Any:
     folder = getattr(raw, "scratch", None)
     if getattr(raw, "has_sparse_rows", False):
         return _sparse(raw, ranks, places, folder)
-    rows = _mapped((n_rows, width), raw.dtype, folder)
+    rows = mapped((n_rows, width), raw.dtype, folder)
     with closing(_blocks(raw)) as blocks:
         for place, block in blocks:
             used = ranks[place] >= 0
@@ -137,7 +137,7 @@ def _sparse(raw: Any, ranks: Places, places: Places | None, folder: Any) -> Any:
     kind = np.int32 if max(n_entries, raw.shape[1]) < 2**31 else np.int64
     used = counts if places is None else counts[places]
     starts = np.concatenate([[0], np.cumsum(used)]).astype(kind)
-    data, indices = _mapped((n_entries,), raw.dtype, folder), _mapped((n_entries,), kind, folder)
+    data, indices = mapped((n_entries,), raw.dtype, folder), mapped((n_entries,), kind, folder)
     with closing(_blocks(raw)) as blocks:
         for place, block in blocks:
             own = ranks[place]
@@ -156,11 +156,3 @@ def _blocks(raw: Any) -> Generator[tuple[slice, Any]]:
     step = max(1, _PIECE_BYTES // (raw.shape[1] * raw.itemsize))
     for lo in range(0, len(raw), step):
         yield slice(lo, min(lo + step, len(raw))), raw[lo : lo + step]
-
-
-def _mapped(shape: tuple[int, ...], dtype: Any, folder: Any) -> NDArray[Any]:
-    file = ScratchFile(folder)
-    try:
-        return file.mapped(shape, dtype)
-    finally:
-        file.close()  # the map lives on

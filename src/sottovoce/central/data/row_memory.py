@@ -3,7 +3,6 @@
 In memory for tables that fit. On scratch disk for tables that do not: then no number of rows fills the memory.
 """
 
-import math
 from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
@@ -11,7 +10,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.data.scratch import ScratchFile
+from sottovoce.central.data.scratch import mapped
 
 # names of columns that several operations know
 SCALE: Final = "scale"  # what a raw row is multiplied by
@@ -26,64 +25,29 @@ DUAL_BEFORE: Final = "dual before"  # and after the one before
 
 Column = NDArray[Any]
 
-_PIECE = 1 << 16
-
 
 class RowMemory(ABC):
-    """Columns of one number, or of a vector, for each row."""
+    """Columns of one number, or of a vector, for each row: arrays, wherever they lie."""
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
-        self._columns: dict[str, Any] = {}
+        self._columns: dict[str, Column] = {}
 
     @abstractmethod
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Column:
+        """Return room for a column."""
+
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
         """Make a column of zeros, of ``width`` numbers a row; it replaces one of the same name."""
+        self.drop(name)
+        self._columns[name] = self.zeros((self.n_rows,) if width is None else (self.n_rows, width), dtype)
 
-    @abstractmethod
+    def whole(self, name: str) -> Column:
+        return self._columns[name]
+
     def get(self, name: str, place: slice) -> Column:
         """Return some rows of a column; what is written there counts after `put`."""
-
-    @abstractmethod
-    def put(self, name: str, place: slice, values: Column) -> None: ...
-
-    def drop(self, name: str) -> None:
-        self._columns.pop(name, None)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
-    def whole(self, name: str) -> Column:
-        return self.get(name, slice(0, self.n_rows))
-
-    def set(self, name: str, values: Column) -> None:
-        """Make a column of these values, one (or one vector) a row."""
-        self.new(name, width=None if values.ndim == 1 else values.shape[1], dtype=values.dtype)
-        self.put(name, slice(0, self.n_rows), values)
-
-    def fill(self, name: str, value: float) -> None:
-        """Make a column of one number in all rows, a piece at a time."""
-        self.new(name)
-        for start in range(0, self.n_rows, _PIECE):
-            place = slice(start, min(start + _PIECE, self.n_rows))
-            self.put(name, place, np.full(place.stop - start, value))
-
-    def close(self) -> None:  # noqa: B027 - memory needs no closing
-        ...
-
-
-class InMemory(RowMemory):
-    """Columns as arrays."""
-
-    def whole(self, name: str) -> Column:
-        column: Column = self._columns[name]
-        return column
-
-    def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
-        self._columns[name] = np.zeros(self.n_rows if width is None else (self.n_rows, width), dtype)
-
-    def get(self, name: str, place: slice) -> Column:
-        column = self.whole(name)
+        column = self._columns[name]
         return column if place == slice(0, self.n_rows) else column[place]
 
     def put(self, name: str, place: slice, values: Column) -> None:
@@ -92,13 +56,40 @@ class InMemory(RowMemory):
         if values is not into and not np.shares_memory(into, values):
             into[...] = values
 
+    def drop(self, name: str) -> None:
+        self._columns.pop(name, None)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def set(self, name: str, values: Column) -> None:
+        """Make a column of these values, one (or one vector) a row."""
+        self.new(name, width=None if values.ndim == 1 else values.shape[1], dtype=values.dtype)
+        self.put(name, slice(0, self.n_rows), values)
+
+    def fill(self, name: str, value: float) -> None:
+        """Make a column of one number in all rows."""
+        self.new(name)
+        self._columns[name][...] = value
+
+    def close(self) -> None:
+        """Forget all columns; the room of those on disk is given back with the last who knows one."""
+        self._columns.clear()
+
+
+class InMemory(RowMemory):
+    """Columns in memory."""
+
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Column:
+        return np.zeros(shape, dtype)
+
     def set(self, name: str, values: Column) -> None:
         """Take these values for a column, without a copy."""
         self._columns[name] = values
 
 
 class OnDisk(RowMemory):
-    """Columns as scratch files, which are gone at the end.
+    """Columns in scratch files that are mapped into memory, of which the system keeps what it has room for.
 
     ``folder``: where the files take their room; None: where temporary files are.
     """
@@ -107,27 +98,5 @@ class OnDisk(RowMemory):
         super().__init__(n_rows)
         self._folder = folder
 
-    def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
-        self.drop(name)
-        shape, kind = () if width is None else (width,), np.dtype(dtype)
-        file = ScratchFile(self._folder)
-        file.zeros(self.n_rows * kind.itemsize * math.prod(shape))
-        self._columns[name] = file, shape, kind
-
-    def get(self, name: str, place: slice) -> Column:
-        file, shape, kind = self._columns[name]
-        each, count = math.prod(shape), place.stop - place.start
-        column: Column = file.read(place.start * each * kind.itemsize, count * each, kind).reshape(count, *shape)
-        return column
-
-    def put(self, name: str, place: slice, values: Column) -> None:
-        file, shape, kind = self._columns[name]
-        file.write(np.ascontiguousarray(values, kind), place.start * math.prod(shape) * kind.itemsize)
-
-    def drop(self, name: str) -> None:
-        if name in self._columns:
-            self._columns.pop(name)[0].close()
-
-    def close(self) -> None:
-        for name in list(self._columns):
-            self.drop(name)
+    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Column:
+        return mapped(shape, dtype, self._folder)

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from sottovoce.exceptions import StorageError
 
 _MOST_AT_ONCE = 1 << 30  # systems read and write less than 2 GiB in one call
+_ZEROS = 1 << 24  # that are written at once
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _REMEDY = 'Name a folder on a disk with more room: scratch="...", or TMPDIR in the environment.'
 
@@ -65,30 +66,17 @@ class ScratchFile:
         self._lock = Lock()
         self.size = 0
 
-    def zeros(self, n_bytes: int) -> None:
-        """Make it so many zeros, and take the room for them at once where the system can."""
-        try:
-            self._file.truncate(n_bytes)
-            if hasattr(os, "posix_fallocate") and n_bytes:
-                os.posix_fallocate(self._file.fileno(), 0, n_bytes)
-        except OSError as error:
-            if error.errno in _NO_ROOM:
-                raise self._full(error) from None
-        self.size = n_bytes
-
-    def write(self, values: NDArray[Any], at: "int | None" = None) -> int:
-        """Write an array at a place, None being the end; return the place."""
+    def write(self, values: NDArray[Any]) -> None:
+        """Write an array at the end."""
         left = _bytes_of(np.ascontiguousarray(values))
-        at = self.size if at is None else at
         with self._lock:
-            self._file.seek(at)
+            self._file.seek(self.size)
             try:
                 while left.nbytes:
                     left = left[self._file.write(left[:_MOST_AT_ONCE]) :]
             except OSError as error:
                 raise self._full(error) from None
-        self.size = max(self.size, at + values.nbytes)
-        return at
+        self.size += values.nbytes
 
     def read(self, at: int, count: int, dtype: Any) -> NDArray[Any]:
         """Return so many numbers from a place, as a fresh array."""
@@ -103,13 +91,16 @@ class ScratchFile:
                 left = left[got:]
         return values
 
-    def mapped(self, shape: tuple[int, ...], dtype: Any) -> NDArray[Any]:
-        """Take the room of an array, and return it as one that lies in the file: zeros, to be written to."""
-        n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
-        if not n_bytes:
-            return np.zeros(shape, dtype)
-        self.zeros(n_bytes)
-        return np.asarray(np.memmap(self._file, dtype, "r+", shape=shape))
+    def zeros(self, n_bytes: int) -> None:
+        """Make an empty one so many zeros, and take the room for them: a map of a full disk would end the process."""
+        try:
+            os.posix_fallocate(self._file.fileno(), 0, n_bytes)
+            self.size = n_bytes
+        except (AttributeError, OSError) as error:  # not every system has it, nor every kind of disk
+            if isinstance(error, OSError) and error.errno in _NO_ROOM:
+                raise self._full(error) from None
+            for start in range(0, n_bytes, _ZEROS):
+                self.write(np.zeros(min(_ZEROS, n_bytes - start), np.uint8))
 
     def close(self) -> None:
         self._close()
@@ -118,6 +109,19 @@ class ScratchFile:
         return StorageError(
             f"{self._place}: the scratch disk took {_size(self.size)} and no more: {error.strerror}. {_REMEDY}"
         )
+
+
+def mapped(shape: tuple[int, ...], dtype: Any, folder: "str | Path | None") -> NDArray[Any]:
+    """Return an array of zeros, to be written to, that lies in a private file; its room is taken at once."""
+    n_bytes = math.prod(shape) * np.dtype(dtype).itemsize
+    if not n_bytes:
+        return np.zeros(shape, dtype)
+    file = ScratchFile(folder)
+    try:
+        file.zeros(n_bytes)
+        return np.asarray(np.memmap(file._file, dtype, "r+", shape=shape))
+    finally:
+        file.close()  # the map lives on
 
 
 def _bytes_of(values: NDArray[Any]) -> memoryview:
