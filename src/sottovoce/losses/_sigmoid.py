@@ -34,7 +34,7 @@ def exp_below_zero(x: float) -> float:
 
     exp(x) = 2^k exp(r), |r| <= ln 2 / 2, with the Taylor series of exp(r) to r^13 (its remainder is below 5e-18).
     """
-    x = max(x, _LOWEST)
+    x = _LOWEST if x < _LOWEST else x
     shifted = x * _LOG2_E + _ROUND
     k = shifted - _ROUND
     r = (x - k * _LN2_HIGH) - k * _LN2_LOW

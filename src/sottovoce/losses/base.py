@@ -30,6 +30,8 @@ import numpy as np
 from numba.extending import overload
 from numpy.typing import NDArray
 
+from sottovoce._compiling import INSIDE
+
 Array = NDArray[np.float64]
 
 
@@ -105,7 +107,7 @@ def dual_step(loss: Any, a: float, y: float, m: float, r: float) -> float:
     return _STEPS[type(loss)](loss, a, y, m, r)
 
 
-@overload(dual_step)
+@overload(dual_step, jit_options=INSIDE)
 def _compiled_dual_step(loss, a, y, m, r):  # type: ignore[no-untyped-def]
     step = _STEPS.get(getattr(loss, "instance_class", object))
     if step is None:
@@ -132,7 +134,7 @@ def slope(loss: Any, y: float, m: float) -> float:
     return _SLOPES[type(loss)](loss, y, m)
 
 
-@overload(slope)
+@overload(slope, jit_options=INSIDE)
 def _compiled_slope(loss, y, m):  # type: ignore[no-untyped-def]
     function = _SLOPES.get(getattr(loss, "instance_class", object))
     if function is None:

@@ -6,7 +6,9 @@ import scipy.sparse as sp
 from scipy.special import expit
 
 from sottovoce._compiling import njit
-from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block, room_to_add
+from sottovoce.central.kernels import passes, whole
+from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block, workspace
+from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.losses._sigmoid import sigmoid
 
 
@@ -17,7 +19,7 @@ def _dots(X, rows, count, w, out):
 
 @njit(cache=True)
 def _add(X, rows, count, factor, total):
-    _, buffer = room_to_add(X)
+    _, _, _, buffer = workspace(X)
     for _ in range(2):  # the buffer is left empty for the next block
         add_block(X, rows, count, factor, buffer, total)
 
@@ -97,3 +99,23 @@ def test_sigmoid():
     unknown = np.array([np.nan])
     _sigmoids(unknown)
     assert np.isnan(unknown[0])
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+@pytest.mark.parametrize(("n", "width"), [(1, 1), (1, 9), (1, 40), (2, 9), (7, 3), (200, 17), (50, 700), (3, 0)])
+def test_a_few_rows_in_numpy_are_what_the_kernels_make_of_them(n, width, dtype):
+    """Bit by bit: a row is the same row in a small table and in a large one."""
+    rng = np.random.default_rng([n, width])
+    X = (rng.standard_normal((n, width)) * 10.0 ** rng.integers(-9, 9, (n, 1))).astype(dtype)
+    X[rng.random((n, width)) < 0.2] = 0.0
+    far = 150 if dtype is np.float64 else 25  # and rows that are nothing, or whose squares leave the doubles
+    X[-1] *= dtype([1.0, 0.0, 10.0**-far, 10.0**far][n % 4])
+    for lo, hi in ((0, n), (n // 3, n)):
+        found, norms = np.zeros(n), np.zeros(n)
+        passes.norms(X, lo, hi, found)
+        passes._norms_dense(X.reshape(X.size), width, lo, hi, norms)
+        assert found.tobytes() == norms.tobytes()
+        scale, steps, expected = 1.0 / np.maximum(norms, 1e-300), np.empty((n, width)), np.empty((n, width))
+        whole.fill(ScaledRows(X, scale, scale, 0.0), np.empty((hi - lo, 0)), 2.0**21, lo, hi, steps)
+        whole._fill_dense(X, scale, 2.0**21, lo, hi, expected)
+        assert steps[: hi - lo].tobytes() == expected[: hi - lo].tobytes()

@@ -209,11 +209,13 @@ class RowSum(Operation[Ticks]):
     def within(self, part: "Part") -> Self:
         """Return the operation as it is done on a part: released weights in the precision of its matrix."""
         w = getattr(self, "w", None)
-        if w is None:
-            return self
-        done = object.__new__(type(self))  # `dataclasses.replace` takes longer than a small table
-        vars(done).update(vars(self), w=part.weights(w))
-        return done
+        return self if w is None else self.at(part.weights(w))
+
+    def at(self, w: NDArray[Any]) -> Self:
+        """Return the same sum at other released weights."""
+        other = object.__new__(type(self))  # `dataclasses.replace` takes longer than a small table
+        vars(other).update(vars(self), w=w)
+        return other
 
     def blank(self) -> Any:
         return np.zeros(self.shape(_OneColumn()))

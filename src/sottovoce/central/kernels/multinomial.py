@@ -7,8 +7,8 @@ ranges, as those of `sottovoce.central.kernels.passes`.
 import numpy as np
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK
-from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, predict, workspace
+from sottovoce.central.kernels.rows import BLOCK, workspace
+from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, predict
 from sottovoce.losses._sigmoid import exp_below_zero
 
 _FAR = 1e100  # bounds from the start: a square of it is finite, and its rows are shortened to their bound all the same

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, CSR, axpy, norm_of
-from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, margin, predict, workspace
+from sottovoce.central.kernels.rows import BLOCK, CSR, FEW, axpy, norm_of, workspace
+from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, margin, predict
 from sottovoce.losses.base import dual_step, slope
 
 
@@ -31,8 +31,16 @@ def _norms_dense(entries, width, lo, hi, out):  # type: ignore[no-untyped-def]
 def norms(X: Any, lo: int, hi: int, out: NDArray[np.float64]) -> None:
     if isinstance(X, CSR):
         _norms_sparse(X.data, X.indptr, lo, hi, out)
-    else:
+    elif not (0 < X.size <= FEW and _are_plain_norms(X[lo:hi], out[lo:hi])):
         _norms_dense(X.reshape(X.size), X.shape[1], lo, hi, out)
+
+
+def _are_plain_norms(X: NDArray[Any], out: NDArray[np.float64]) -> bool:
+    """Write the norms of a few rows, in the order of the kernel, which is not compiled then; False if one is odd."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        squares = np.add.accumulate(np.square(X.T, dtype=np.float64))[-1]
+    np.sqrt(squares, out=out)
+    return bool(np.all((squares > 1e-280) & (squares < np.inf)))
 
 
 @njit(**JIT)
@@ -175,17 +183,19 @@ def binned_margins(rows, y, w, nodes, parts, lo, hi, counts):  # type: ignore[no
     A prediction beyond the first or the last node counts as the node; NaN counts as 0. ``counts`` has a line for the
     labels -1 and one for +1, and an entry for each node; it is added to.
     """
-    places, m = np.empty(BLOCK, np.int64), np.empty(BLOCK)
+    places, m, _, _ = workspace(rows.X)
     last = nodes.shape[0] - 1
     for first in range(lo, hi, BLOCK):
         count, scale, _ = consecutive(rows, first, hi, places)
         predict(rows, scale, w, places, count, m)
         for k in range(count):
-            at = min(max(clipped(m[k], nodes[last]), nodes[0]), nodes[last])
+            at = clipped(m[k], nodes[last])
+            at = nodes[0] if at < nodes[0] else at
             left = 0
             while left < last - 1 and at >= nodes[left + 1]:
                 left += 1
-            right_part = min(max(int(parts * (at - nodes[left]) / (nodes[left + 1] - nodes[left])), 0), parts)
+            share = parts * (at - nodes[left]) / (nodes[left + 1] - nodes[left])
+            right_part = parts if share > parts else int(share)
             label = 1 if y[first + k] > 0.0 else 0
             counts[label, left] += parts - right_part
             counts[label, left + 1] += right_part

@@ -14,8 +14,8 @@ from numba.extending import overload
 from sottovoce._compiling import JIT, njit
 from sottovoce.central.kernels.multinomial import move_dual_vectors
 from sottovoce.central.kernels.passes import move_duals
-from sottovoce.central.kernels.rows import BLOCK, is_csr, is_dense, whole_ticks
-from sottovoce.central.kernels.scaled import clipped, workspace
+from sottovoce.central.kernels.rows import BLOCK, is_csr, is_dense, whole_ticks, workspace
+from sottovoce.central.kernels.scaled import clipped
 
 
 def _gather(X: Any, i: int, factor: float, values: Any, places: Any, seen: Any, count: int) -> int:

@@ -7,13 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit, types
-from numba.extending import overload
+from numba.core import cgutils
+from numba.extending import intrinsic, overload
+from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from sottovoce._compiling import INSIDE
 from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_four_rows, cut, dot_four_rows
 
 BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
+FEW = 2**16  # entries up to which numpy does what a fit asks once, bit by bit the same: no kernel is compiled for it
 
 # What a sum of products may be reordered by; NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
@@ -168,7 +171,7 @@ def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
                 for k in range(count):
                     out[k] = _dot_dense(X, rows[k], w)
                 return
-            rows[count : min(count + ROWS - 1, BLOCK)] = rows[count - 1]
+            rows[count : (count + ROWS - 1) & -ROWS] = rows[count - 1]
             for k in range(0, count, ROWS):
                 dot_four_rows(X, rows[k], rows[k + 1], rows[k + 2], rows[k + 3], w, out, k)  # type: ignore[call-arg]
 
@@ -179,7 +182,7 @@ def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
 def add_block(X: Any, rows: Any, count: int, factor: Any, buffer: Any, total: Any) -> None:
     """Add factor[k] times row rows[k], k < count, cut to whole ticks, to ``total``.
 
-    ``rows`` holds `BLOCK` entries; ``factor`` and ``buffer`` come from `room_to_add`.
+    ``rows`` holds `BLOCK` entries; ``factor`` and ``buffer`` come from `workspace`.
     """
     raise NotImplementedError("for compiled code only")
 
@@ -197,7 +200,7 @@ def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[
 
         def dense(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
             width = X.shape[1]
-            end = min(count + ROWS - 1, BLOCK)
+            end = (count + ROWS - 1) & -ROWS
             rows[count:end] = rows[count - 1]
             factor[count:end] = 0.0
             for k in range(0, count, ROWS):
@@ -213,19 +216,40 @@ def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[
     return None
 
 
-def room_to_add(X: Any) -> Any:
-    """Return what `add_block` takes: an array for factors, `BLOCK` of them in the precision of X, and a buffer."""
-    raise NotImplementedError("for compiled code only")
+def _new_array(context: Any, builder: Any, kind: Any, size: Any) -> Any:
+    """Generate a new array of one dimension, which holds anything: `numpy.empty` is some functions to compile."""
+    bytes_each = context.get_constant(types.intp, kind.dtype.bitwidth // 8)
+    align = context.get_constant(types.uint32, VECTOR_BYTES)
+    memory = context.nrt.meminfo_alloc_aligned(builder, builder.mul(size, bytes_each), align)
+    data = builder.bitcast(context.nrt.meminfo_data(builder, memory), context.get_data_type(kind.dtype).as_pointer())
+    array = context.make_array(kind)(context, builder)
+    populate_array(array, data=data, shape=[size], strides=[bytes_each], itemsize=bytes_each, meminfo=memory)
+    return array
 
 
-@overload(room_to_add, jit_options=INSIDE)
-def _overload_room_to_add(X):  # type: ignore[no-untyped-def]
-    if is_csr(X):
-        return lambda X: (np.empty(BLOCK, X.data.dtype), np.zeros(0, np.int32))
-    if is_dense(X):
-        lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
-        return lambda X: (np.empty(BLOCK, X.dtype), np.zeros((X.shape[1] // lanes + 1) * lanes, np.int32))
-    return None
+def _workspace(typingctx, X):  # type: ignore[no-untyped-def]
+    """Return what a kernel needs for a block: places of rows, a number for each, their factors, and a buffer of ticks.
+
+    Each is for `BLOCK` rows, the factors in the precision of X, and the buffer is 0.
+    """
+    dtype = X.types[0].dtype if is_csr(X) else X.dtype
+    arrays = [types.Array(each, 1, "C") for each in (types.int64, types.float64, dtype, types.int32)]
+
+    def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
+        block = context.get_constant(types.intp, BLOCK)
+        ticks = context.get_constant(types.intp, 0)
+        if is_dense(X):
+            width = cgutils.unpack_tuple(builder, context.make_array(X)(context, builder, args[0]).shape)[1]
+            lanes = width.type(VECTOR_BYTES // (dtype.bitwidth // 8))
+            ticks = builder.mul(builder.add(builder.udiv(width, lanes), width.type(1)), lanes)
+        made = [_new_array(context, builder, *each) for each in zip(arrays, (*3 * [block], ticks), strict=True)]
+        cgutils.memset(builder, made[-1].data, builder.mul(ticks, made[-1].itemsize), 0)
+        return context.make_tuple(builder, signature.return_type, [each._getvalue() for each in made])
+
+    return types.Tuple(arrays)(X), generate
+
+
+workspace: Any = intrinsic(_workspace)
 
 
 @njit(**INSIDE)
@@ -243,7 +267,7 @@ def norm_of(values, lo, hi):  # type: ignore[no-untyped-def]
         value = abs(np.float64(values[k]))
         if not value < np.inf:
             return np.nan
-        largest = max(largest, value)
+        largest = value if value > largest else largest
     if largest == 0.0:
         return 0.0
     total = 0.0

@@ -10,7 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import njit
-from sottovoce.central.kernels.rows import BLOCK, add_block, dot, dot_block, room_to_add, shortened, whole_ticks
+from sottovoce.central.kernels.rows import BLOCK, add_block, dot, dot_block, shortened, whole_ticks
+from sottovoce.central.kernels.vectors import cut
 
 
 class ScaledRows(NamedTuple):
@@ -25,7 +26,7 @@ class ScaledRows(NamedTuple):
 @njit(inline="always")
 def clipped(zeta, bound):  # type: ignore[no-untyped-def]
     """Clip to [-bound, bound]; total: NaN becomes 0."""
-    return min(max(zeta if zeta == zeta else 0.0, -bound), bound)  # NaN is the one value that differs from itself
+    return cut(zeta if zeta == zeta else 0.0, bound)  # type: ignore[call-arg]  # NaN is the one value that differs from itself
 
 
 @njit(inline="always")
@@ -35,16 +36,9 @@ def margin(X, scale, constant, i, w):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def workspace(X):  # type: ignore[no-untyped-def]
-    """Return what a kernel needs for a block: places of rows, a number for each, their factors, a buffer for ticks."""
-    factor, buffer = room_to_add(X)
-    return np.empty(BLOCK, np.int64), np.empty(BLOCK), factor, buffer
-
-
-@njit(inline="always")
 def consecutive(rows, first, hi, places):  # type: ignore[no-untyped-def]
     """Fill in the places of a block; return the number of its rows, their scales and divisors: slices, for vectors."""
-    count = min(BLOCK, hi - first)
+    count = BLOCK if hi - first > BLOCK else hi - first
     for k in range(count):
         places[k] = first + k
     return count, rows.scale[first : first + count], rows.divisor[first : first + count]

@@ -4,15 +4,16 @@ import numpy as np
 
 from sottovoce._compiling import INSIDE, JIT, njit
 from sottovoce._numerics import Vector
-from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.kernels.rows import CSR, FEW
 from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.vectors import cut
 
 
 @njit(inline="always")
 def whole_steps(x, grid):  # type: ignore[no-untyped-def]
     """Cut a number of at most ``grid`` steps toward zero to whole ones; total: NaN becomes 0."""
     kept = x if x == x else 0.0  # NaN is the one value that differs from itself
-    return np.trunc(min(max(kept, -grid), grid))
+    return np.trunc(cut(kept, grid))  # type: ignore[call-arg]
 
 
 @njit(**JIT)
@@ -40,6 +41,9 @@ def fill(rows: ScaledRows, border: Vector, grid: float, lo: int, hi: int, out: V
     X, scale, _, constant = rows
     if isinstance(X, CSR):
         _fill_sparse(*X, scale, grid, lo, hi, out)
+    elif X.size <= FEW:
+        steps = np.nan_to_num(X[lo:hi] * (scale[lo:hi, None] * grid), nan=0.0)
+        np.trunc(np.clip(steps, -grid, grid), out=out[: hi - lo, : X.shape[1]])
     else:
         _fill_dense(X, scale, grid, lo, hi, out)
     end = out.shape[1] - border.shape[1]

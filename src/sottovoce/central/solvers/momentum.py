@@ -96,20 +96,20 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
     yield Tell("noise multiplier of a step", sums.mechanism.noise_multiplier)
     yield BeginModel(0)
     one = facts.n_models == 1
+    zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))
+    slopes = ClippedSlopes(facts.loss, zeros, clip, ticks) if one else JointSlopes(zeros, clip, ticks)
     # arrays, as numpy would make them of numbers at each use
     divisor, kept, moved, back, far = map(np.array, (-n_samples, _MOMENTUM, 1.0 - _MOMENTUM, pull, rate))
 
     def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
         weights, along = state
-        ask = ClippedSlopes(facts.loss, weights, clip, ticks) if one else JointSlopes(weights, clip, ticks)
-        noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done)
+        noisy = yield Release(AFTER_STEPS, slopes.at(weights), sums.mechanism, done)
         # gradients rise; and the exact sums over classes are 0: what theirs are is noise
         falls = noisy / divisor if one else (noisy - noisy.mean(axis=0)) / n_samples
         # where rows pull less than they would, so must the penalty
         along = kept * along + moved * (falls - back * weights)
         return weights + far * along, along
 
-    zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))
     return (yield from averaged(step, (zeros, zeros), n_steps, _AVERAGED))
 
 

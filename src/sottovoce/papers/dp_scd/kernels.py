@@ -8,8 +8,8 @@ import scipy.sparse as sp
 from sottovoce._compiling import JIT, njit
 from sottovoce.central.data.rows import Rows
 from sottovoce.central.data.streamed import is_sparse
-from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks
-from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict, workspace
+from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks, workspace
+from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict
 from sottovoce.losses.base import dual_step
 
 _FAR: Final = 1e-160  # the scale of a row that is some 1e110 long or more
