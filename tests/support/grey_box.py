@@ -221,7 +221,8 @@ def pair_of(case: Case, adjacency: str, rng: np.random.Generator, *, every_form:
         return new, rng.choice([-1.0, 1.0])
 
     X_other, y_other, facts = neighbour(X, y, row, adjacency, case.in_place, another)
-    stored = (sp.csr_array if rng.random() < 0.3 else np.asarray) if every_form else case.stored
+    any_form = sp.csr_array if rng.random() < 0.3 else np.asarray
+    stored = any_form if every_form else case.stored
     return (stored(X), y), (stored(X_other), y_other), facts
 
 
