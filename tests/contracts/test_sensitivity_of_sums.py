@@ -6,6 +6,7 @@ Kernels that clip term by term are in ``test_sensitivity``, whole fits in ``test
 """
 
 import math
+from fractions import Fraction
 from functools import partial
 from itertools import product
 
@@ -290,6 +291,19 @@ def test_a_row_is_in_as_many_bins_of_lengths_and_distances_as_the_noise_covers(a
         moved = np.linalg.norm(counts(np.array([*rest, one])) - counts(np.array([*rest, *replaced])))
         assert moved <= made(Neighbours(adjacency), MU).l2_sensitivity
         assert moved == pytest.approx(most) or (one, other) != (1.0, -1e9)  # the bound is reached
+
+
+@pytest.mark.parametrize("adjacency", list(Adjacency))
+def test_the_sensitivity_of_counts_is_not_a_bit_below_its_root(adjacency):
+    """In exact arithmetic, whatever a person has of rows and a table of columns."""
+    for rows in (*range(1, 40), 2**26 + 1, 2**53):
+        neighbours = Neighbours(adjacency, rows)
+        stated = {n: [columns_mechanism(n, n, neighbours.square_factor, 1.0)] for n in range(1, 30)}
+        stated[1].append(distances_mechanism(neighbours, 1.0))
+        stated[3].append(lengths_mechanism(neighbours, 1.0))
+        for bins, mechanisms in stated.items():
+            least = bins * rows**2 * int(adjacency.sum_factor)
+            assert all(Fraction(each.l2_sensitivity) ** 2 >= least for each in mechanisms)
 
 
 @pytest.mark.parametrize("adjacency", list(Adjacency))

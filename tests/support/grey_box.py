@@ -274,8 +274,6 @@ def persons_compared(case: Case, adjacency: str, rng: np.random.Generator, seed:
     most = int(rng.choice(MOST_ROWS))
     table, other = persons_of(case, adjacency, most, rng)
     given = case.public(rng, NORMS[:3], adjacency=adjacency, n_public=len(table[1]), max_rows_per_group=most)
-    if given.get("data_norm") == "auto":  # its ratio is k root 3 over itself, which rounding may leave a bit above 1
-        given["data_norm"] = 1.0
     return grey_box(case.run(given), table, other, seed=seed)
 
 

@@ -35,6 +35,7 @@ from sottovoce.privacy.events import GaussianEvent
 
 # arrays, as numpy would make them of numbers at each use; ticks: with the noise, at most 40 x 2^44, they fit in 63 bits
 _LEAST, _MOST, _HALF = np.array(-(2**61)), np.array(2**61), np.array(0.5)
+_ROOTS = 1.0 + 2.0**-50  # covers what a sensitivity that is a product of up to three roots loses in its last digit
 _FINEST = 2.0**-44  # of the standard deviation: below it the steps of double precision would show in the noise
 
 
@@ -108,7 +109,7 @@ def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
     # counts are whole ticks, but for noise so large that ticks of 1 would be absurdly fine
     tick = max(min(1.0, power_of_two_below(noise) * 2.0**-20), power_of_two_below(noise) * 2.0**-42)
     rounding = rounding_norm(size, tick) if tick > 1.0 else 0.0
-    return GridGaussian(sensitivity + rounding, 1.0 / mu, tick)
+    return GridGaussian(sensitivity * _ROOTS + rounding, 1.0 / mu, tick)
 
 
 def power_of_two_below(value: float) -> float:
