@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
@@ -63,7 +63,7 @@ class BatchedTable:
         self._content = content
         self._n_rows: int | None = None
         self._kept: list[Table] | None = None
-        self.told: Callable[[int], object] = bool  # gets how many rows more were read
+        self.told: Callable[[int], object] = lambda rows: None  # gets how many rows more were read
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -161,15 +161,35 @@ def _suffix(path: Path) -> str:
     return (Path(path.stem).suffix if path.suffix.lower() in COMPRESSIONS else path.suffix).lower()
 
 
-def read_table(path: str | Path | Database, **how: Any) -> Table:
-    """Read a table with named columns into memory; see `open_table`.
+def read_table(
+    path: str | Path | Database,
+    *,
+    layout: Layout | None = None,
+    format: str | None = None,  # noqa: A002
+    names: Sequence[str] | None = None,
+    may_lack: str | None = None,
+    skip_rows: int = 0,
+    table: str | None = None,
+    query: str | None = None,
+) -> Table:
+    """Read a table with named columns from CSV or Parquet.
 
     Parameters
     ----------
     path : str or Path
-        As for `open_table`.
-    **how
-        Further arguments of `open_table`.
+        The file; or the address of a database, ``postgresql://USER@HOST/NAME`` or ``duckdb:///FILE``.
+    layout : Layout or None, default=None
+        How a CSV file is written. None: with a header, without comments.
+    format : {"csv", "parquet"} or None, default=None
+        None takes it from the name of the file.
+    names : sequence of str or None, default=None
+        The names of the columns of a CSV file without a header. None names them ``column_1``, ``column_2``, ...
+    may_lack : str or None, default=None
+        One of ``names`` that the file may leave out: the target, at prediction.
+    skip_rows : int, default=0
+        Lines to skip at the start of a CSV file, before the header.
+    table, query : str or None, default=None
+        Of a database: the name of a table, or a query that ends with ``ORDER BY``.
 
     Returns
     -------
@@ -181,7 +201,11 @@ def read_table(path: str | Path | Database, **how: Any) -> Table:
     TableError
         If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
     """
-    return open_table(path, **how).whole()
+    batched = open_table(
+        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
+        query=query,
+    )  # fmt: skip
+    return batched.whole()
 
 
 def open_table(
@@ -201,20 +225,8 @@ def open_table(
 
     Parameters
     ----------
-    path : str or Path
-        The file; or the address of a database, ``postgresql://USER@HOST/NAME`` or ``duckdb:///FILE``.
-    layout : Layout or None, default=None
-        How a CSV file is written. None: with a header, without comments.
-    format : {"csv", "parquet"} or None, default=None
-        None takes it from the name of the file.
-    names : sequence of str or None, default=None
-        The names of the columns of a CSV file without a header. None names them ``column_1``, ``column_2``, ...
-    may_lack : str or None, default=None
-        One of ``names`` that the file may leave out: the target, at prediction.
-    skip_rows : int, default=0
-        Lines to skip at the start of a CSV file, before the header.
-    table, query : str or None, default=None
-        Of a database: the name of a table, or a query that ends with ``ORDER BY``.
+    path, layout, format, names, may_lack, skip_rows, table, query
+        As for `read_table`.
     block_bytes, most_rows : int
         How much is read at once: of a text file, and rows in a table.
 
