@@ -114,6 +114,18 @@ def test_steps_come_in_their_order():
     assert party.spent == cost(0.1)
 
 
+def test_the_seed_of_one_session_makes_the_noise_of_no_other_repeatable():
+    def trained(seeded):
+        party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
+        first, other = Line(party), Line(party)
+        with party.seeded(0, session=first.name):
+            assert isinstance((first if seeded else other).ask(order(200, 0.1)), Trained)
+        return [part.coef.tolist() for part in party.parts.values()]
+
+    assert trained(True) == trained(True) != []
+    assert trained(False) != trained(False)
+
+
 def test_a_refused_request_is_a_step_too():
     party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
     line = Line(party)

@@ -11,6 +11,15 @@ from pathlib import Path
 import pytest
 
 import sottovoce
+from sottovoce.exceptions import (
+    AccountingError,
+    DataError,
+    ModelFormatError,
+    ParameterError,
+    SchemaError,
+    SottovoceError,
+    TableError,
+)
 
 SOURCE = Path(sottovoce.__file__).parent
 ROOT = Path(__file__).parents[2]
@@ -106,3 +115,8 @@ def test_only_commands_know_the_collector():
                 assert not name.startswith(("sottovoce.local.collector", "starlette", "sqlalchemy", "uvicorn")), path
         if parts[0] != "cli":
             assert not [name for name in imports_of(path) if name.startswith("sottovoce.local.collector")], path
+
+
+def test_every_error_is_ours_and_a_value_error_where_a_value_is_wrong():
+    wrong = (ParameterError, DataError, TableError, SchemaError, ModelFormatError, AccountingError)
+    assert all(issubclass(error, SottovoceError) and issubclass(error, ValueError) for error in wrong)

@@ -124,3 +124,14 @@ def test_the_loss():
     inside = loss.nearest_feasible(y, outside)
     assert np.isfinite(loss.conjugate(y, inside)).all() and np.isinf(loss.conjugate(y, outside)).all()
     np.testing.assert_allclose(loss.nearest_feasible(y, inside), inside, atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({}, "clipped as one vector, so the budget is spent once"),
+        ({"solver": "scd"}, "one-vs-rest: each of the 4 models"),
+    ],
+)
+def test_the_receipt_says_how_classes_share_the_budget(given, said):
+    assert any(said in line for line in logistic(**given).fit(X, Y).guarantee_.assumptions)

@@ -12,6 +12,7 @@ import sottovoce as sv
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.central.core import replay
 from sottovoce.central.released_norm import FALLBACK, NORM, NormRelease, largest_norm
+from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.report.comparison import made_again
 from support.asking import answered
@@ -113,6 +114,14 @@ def test_persons_of_several_rows_pay_k_times_and_only_their_used_rows_count():
     released = model.plan(4000, 4).facts.norm_release
     assert released.mechanism.l2_sensitivity == pytest.approx(4.0 * math.sqrt(3.0))
     assert made_again(model.guarantee_) == model.guarantee_
+
+
+def test_it_is_told_and_kept_with_the_model():
+    model = sv.DPLogisticRegression(**SPEND, classes=[0, 1]).fit(X, Y)
+    assert "most rows keep, noisy" in model.guarantee_.releases[0]
+    assert not any("data_norm" in text for text in model.guarantee_.assumptions)
+    again, _ = model_from_json(model_to_json(model))
+    assert (again.data_norm, again.data_norm_) == ("auto", model.data_norm_)
 
 
 def test_the_plan_says_what_it_takes():

@@ -94,6 +94,10 @@ class TestIntervals:
             with pytest.raises(ParameterError, match=r"need the released second moments.*Fit it with solver='adassp'"):
                 model.confidence_intervals()
 
+    def test_a_second_fit_forgets_those_of_the_first(self):
+        model = ridge().fit(X, Y).set_params(solver="scd").fit(X, Y)
+        assert model.least_squares_ is None and model.standard_errors_ is None
+
     @pytest.mark.parametrize("level", [0.0, 1.0, 95, math.nan, None])
     def test_level(self, level):
         with pytest.raises(ParameterError, match="level "):

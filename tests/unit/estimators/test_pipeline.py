@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
+from sklearn.feature_extraction.text import HashingVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
@@ -319,3 +320,23 @@ def test_columns_of_many_categories_are_scaled(n_categories):
     by_itself, dense = fitted(sv.SchemaEncoder(facts)), fitted(sv.SchemaEncoder(facts, sparse_output=False))
     np.testing.assert_array_equal(by_itself["model"].coef_, dense["model"].coef_)
     np.testing.assert_array_equal(by_itself.predict(table), dense.predict(table))
+
+
+def test_persons_are_the_unit_of_every_step(monkeypatch):
+    seen, release = [], sv.DPScaler.release
+
+    def released(self, X, plan, streams, persons=None):
+        seen.append(persons)
+        return release(self, X, plan, streams, persons)
+
+    monkeypatch.setattr(sv.DPScaler, "release", released)
+    groups = np.repeat(np.arange(1_500), 2)
+    fitted = pipeline(max_rows_per_group=1).fit(X, Y, groups=groups)
+    assert fitted.guarantee_.unit.startswith("one person")
+    np.testing.assert_array_equal(seen[0], groups)
+
+
+def test_texts_are_made_numbers_before_the_pipeline():
+    steps = [("words", HashingVectorizer(n_features=16)), ("model", sv.DPLogisticRegression(**CLASSES))]
+    with pytest.raises(ParameterError, match=r"make_pipeline\(HashingVectorizer\(\), DPPipeline\(\.\.\.\)\)"):
+        sv.DPPipeline(steps, **BUDGET).fit(["good film", "bad plot"] * 100, ["yes", "no"] * 100)

@@ -170,6 +170,7 @@ def test_damaged_and_missing_files_are_refused(tmp_path):
 def test_estimates_undo_the_constants():
     G, A1, A2 = np.random.default_rng(0).standard_normal((200, 4)), 0.3, -0.2
     moments = Moments(4, 5).add(G)
+    assert Moments(4, 5).add(G[:3]).add(G[3:7]).count.tolist() == [2, 2, 1, 1, 1]  # folds go round over all of them
     estimate = moments.estimate(A1, A2)
     np.testing.assert_allclose(estimate.first, G.mean(axis=0) / A1)
     np.testing.assert_allclose(estimate.second, (G.T @ G / 200 - np.eye(4)) / A2)

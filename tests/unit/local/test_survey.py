@@ -211,3 +211,9 @@ def test_the_page_uses_the_words_that_there_are() -> None:
     assert shown <= set(catalogue("en"))
     unused = {key for key in catalogue("en") if f'"{key}"' not in page} - {"outcome"}
     assert unused == set()
+
+
+def test_the_page_loads_nothing_from_elsewhere_and_draws_from_the_systems_bits():
+    for path in (Path(sottovoce.local.__file__).parent / "web").rglob("*.*"):
+        text = path.read_text(encoding="utf-8").replace("{@link", "")
+        assert not re.search(r"https?://|//[a-z]|innerHTML|eval\(|document\.write|Math\.random", text), path

@@ -217,7 +217,7 @@ def test_arguments_that_are_refused(arguments, message):
 
 @EVERY
 def test_tables_and_drawings_are_told_apart_and_references_lead_somewhere(page):
-    """Beside what axe looks for in tests/end_to_end/test_pages_accessibility.py."""
+    """Beside what axe looks for in tests/end_to_end/test_pages_in_browser.py."""
     outline = Outline(page)
     captions = [text for _, text in outline.all("caption")]
     assert "" not in captions and len(captions) == len(set(captions)) == len(outline.all("table"))

@@ -66,7 +66,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "NUL": ("t.csv", HEAD + GOOD + b"4,\0,no\n", "line 5", "a NUL byte"),
     "NUL in a later block": ("t.csv", HEAD + GOOD * 100_000 + b"\0", "line 300002", "a NUL byte"),
     "Latin-1": ("t.csv", HEAD + GOOD + b"4,caf\xe9,no\n", "line 5", "Save it as UTF-8"),
-    "cut within a letter": ("t.csv", HEAD + GOOD + b"4,x,\xc3", "line 5", "Save it as UTF-8"),
+    "cut within a letter": ("t.csv", HEAD + GOOD + b"4,x,\xc3", "line 5", "type: iconv -f"),
     "UTF-16 little": ("t.csv", (HEAD + GOOD).decode().encode("utf-16"), "", "UTF-16 text: save it as UTF-8"),
     "UTF-16 big": ("t.csv", b"\xfe\xff" + (HEAD + GOOD).decode().encode("utf-16-be"), "", "UTF-16 text"),
     "UTF-16 without mark": ("t.csv", (HEAD + GOOD).decode().encode("utf-16-le"), "line 1", "a NUL byte"),

@@ -30,6 +30,7 @@ def test_messages_hold_no_identifier_and_say_nothing_by_their_order():
     setup, request, response = exchange(client, server)
     for message in (setup, request, response):
         assert b"geheim" not in message
+    assert "geheim" not in repr(client) + repr(server)
     points = list(library.ServerSetup.FromString(setup).raw.encrypted_elements)
     assert points == sorted(points)  # the sorted order of random points
     # with the key of the client, the request can be put beside the identifiers: its order must be another in each run

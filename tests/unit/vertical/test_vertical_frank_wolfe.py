@@ -224,6 +224,11 @@ def start(**changes):
         ({"selection": 0.0}, "selection must be positive"),
         ({"n_steps": 10**12}, "n_steps is at most 1,000,000"),
         ({"intercept": 2}, "intercept is 0 or 1"),
+        *(
+            ({field: value}, f"{field} must be within [1e-50, 1e+50]")  # or ticks would overflow
+            for field in ("clip", "vertex", "unit", "selection")
+            for value in (1e-305, 1e60)
+        ),
     ],
 )
 def test_starts_that_are_refused(changes, reason):

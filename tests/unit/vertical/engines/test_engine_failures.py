@@ -1,4 +1,4 @@
-"""Real processes of SPU among strangers, and what they leave behind; how sessions end: `test_shamir_processes.py`."""
+"""Real processes of SPU among strangers, and what they leave behind; how sessions end: `test_joint_training.py`."""
 
 import contextlib
 import gc

@@ -152,6 +152,10 @@ def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_
         provision(federation, out, "clinic")
     with pytest.raises(ParameterError, match="exists, and keys are never overwritten"):
         provision(federation, out)
+    (tmp_path / "half" / SITES[-1]).mkdir(parents=True)
+    with pytest.raises(ParameterError, match=f"{SITES[-1]}: exists, and keys are never overwritten"):
+        provision(federation, tmp_path / "half")
+    assert [path.name for path in (tmp_path / "half").iterdir()] == [SITES[-1]]
     federation.write_text(text + '[[party]]\nname = "clinic"\n', encoding="utf-8")
     with pytest.raises(ParameterError, match=r"rootCA\.pem: No such file"):
         provision(federation, tmp_path, "clinic")
