@@ -4,9 +4,11 @@ import math
 import shutil
 import tempfile
 from pathlib import Path
+from unittest.mock import patch
 
 import hypothesis.strategies as st
 import pytest
+import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
@@ -116,21 +118,16 @@ class Machine(RuleBasedStateMachine):
         """A charge whose process dies before, or right after, the commit of the database."""
         event = GaussianEvent(50.0)
         fits = self.rules[dataset].admits([*self.counted[dataset].values(), Release(event, 1e-7)])
-        store = self.ledger._store
-        end = store._end
+        commit = sa.Connection.commit
 
-        def dying(connection, how):
-            if how == "COMMIT" and where == "before":
-                end(connection, "ROLLBACK")
-            else:
-                end(connection, how)
-            if how == "COMMIT":
-                raise KeyboardInterrupt
+        def dying(connection):
+            connection.rollback() if where == "before" else commit(connection)
+            raise KeyboardInterrupt
 
-        store._end = dying
         before = {record.charge for record in self.ledger.history(dataset)}
         try:
-            self.ledger.reserve(dataset, event, delta=1e-7, adjacency="zero-out")
+            with patch.object(sa.Connection, "commit", dying):
+                self.ledger.reserve(dataset, event, delta=1e-7, adjacency="zero-out")
         except (KeyboardInterrupt, BudgetError) as error:
             assert isinstance(error, KeyboardInterrupt) == fits
         self.ledger = Ledger(self.url)
