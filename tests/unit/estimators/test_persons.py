@@ -75,7 +75,7 @@ def test_rows_that_are_not_used_have_no_say():
 
 def test_a_person_with_one_row_each_is_a_row():
     """With nobody left out and one row a person, sums and noise are those of a fit for rows, with weights too."""
-    for weights in (None, RNG.uniform(0.0, 1.0, N)):
+    for weights in (None, np.random.default_rng(1).uniform(0.0, 1.0, N)):
         given = {"solver": "newton"} if weights is None else {"solver": "scd", "max_sample_weight": 1.0}
         one = logistic(max_rows_per_group=1, **given).fit(X, Y, groups=np.arange(N), sample_weight=weights)
         row = logistic(max_rows_per_group=None, **given).fit(X, Y, sample_weight=weights)
