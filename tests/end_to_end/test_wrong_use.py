@@ -194,7 +194,7 @@ WRONG = [
     ("local fit p.json r.parquet r.parquet --out new.json", r"60 of the 120 reports have the seed of another one"),
     (f"{COLLECT} --database mysql://u:s3cret@h/x", r"must be a SQLite file"),
     (f"{COLLECT} --database none/x.db", r"cannot make the file"),
-    (f"{COLLECT} --static none", r"there is no such folder"),
+    (f"{COLLECT} --static none", r"--static none: there is no such folder\. Give the one"),
     (f"{COLLECT} --token-key o.json", r"64 hexadecimal digits"),
     (f"{COLLECT} --max-rate 0", r"--max-rate must be"),
     (f"{COLLECT} --host 256.1.1.1", r"host 256.1.1.1"),

@@ -66,7 +66,7 @@ def collect(
     if operator_key is not None and operator_port == port != 0:
         raise ParameterError(f"--operator-port must be another one than --port; got {port} for both.")
     if static is not None and not static.is_dir():
-        raise ParameterError(f"static {static}: there is no such folder.")
+        raise ParameterError(f"--static {static}: there is no such folder. Give the one with the pages to serve.")
     key = None if token_key is None else TokenKey.from_file(token_key, described.id)
     if key is None:
         echo(
