@@ -40,6 +40,7 @@ class _Derived:
     n_weights: int
     entry: float  # of the intercept's column in a row as solvers see it; 0 where there is none
     alpha_scaled: float  # L2 penalty for rows at most 1 long with the intercept's column, and a weight of at most 1
+    is_for_accuracy: bool  # whether the intercept of two classes is moved to where most rows are right
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,6 +67,8 @@ class TrainingFacts(_Derived):
     max_rows_per_group: int | None = None
     # Whether there is no public bound on the norm of a row: one that most rows keep is released first of all.
     releases_norm: bool = False
+    # What predictions of two classes are for: honest probabilities, or as few errors as the counts can tell.
+    objective: str = "probability"
 
     def __post_init__(self) -> None:
         for name in ("n_samples", "n_features", "n_models"):
@@ -83,6 +86,7 @@ class TrainingFacts(_Derived):
             is_private=math.isfinite(self.epsilon), neighbours=Neighbours(self.adjacency, rows),
             n_units=self.n_samples / rows, n_weights=self.n_features + (self.constant > 0.0), entry=unit.entry,
             alpha_scaled=self.alpha / unit.square / (1.0 if self.weight_bound is None else self.weight_bound),
+            is_for_accuracy=self.objective == "accuracy" and self.constant > 0.0 and self.n_models == 1,
         )  # fmt: skip
 
     @cached_property
@@ -352,6 +356,7 @@ class Plan(_Shown, FrozenPlan):
             "n_features": self.n_features,
             "n_models": self.n_models,
             **({"alpha": self.alpha} if self.alpha > 0.0 else {}),
+            **({"objective": self.facts.objective} if self.facts.is_for_accuracy else {}),
             **({} if self.weight_bound is None else {"largest weight of a row": self.weight_bound}),
             **({} if self.max_rows_per_group is None else {"rows of a person, at most": self.max_rows_per_group}),
             "epsilon": self.epsilon,

@@ -5,6 +5,7 @@ from typing import Any, Final
 
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._validation import choice
 from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.estimators.base import absent
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -17,9 +18,11 @@ from sottovoce.estimators.penalised import (
     solver_parameter,
 )  # fmt: skip
 from sottovoce.estimators.regressor import DPLinearRegressor
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Hinge, Logistic, Squared
 
 _ALPHA: Final = 0.05  # over n: refinement reaches what the noise does not hide, and what is hidden has a penalty
+_OBJECTIVES: Final = ("probability", "accuracy")
 _ALPHA_OF_STEPS: Final = 1e-4  # smaller ones only ask for more passes (``docs/measured/data/solvers/notes.txt``)
 CLASS_WEIGHT: Final[Any] = parameter(
     "dict or None",
@@ -66,6 +69,14 @@ class DPLogisticRegression(Penalised, DPLinearClassifier):
     1.0
     """
 
+    objective: str = parameter(
+        '{"probability", "accuracy"}',
+        default="probability",
+        text="""What predictions of two classes are for: honest probabilities, or as few errors as possible. With
+        ``"accuracy"`` the intercept is moved to where the released counts behind slope and shift say that most rows
+        are right, which costs no budget; `predict_proba` then says on which side a row is, not how likely. More
+        classes, and models without slope and shift, stay as they are.""",
+    )
     class_weight: Any = CLASS_WEIGHT
     solver: Any = solver_parameter(
         """``"newton"``: Newton steps with a noisy matrix of second moments, some 30 passes (what ``"auto"``
@@ -86,6 +97,16 @@ class DPLogisticRegression(Penalised, DPLinearClassifier):
     standard_errors_: Vector | None = STANDARD_ERRORS
 
     _loss, _estimates = Logistic(), "maximum_likelihood_"
+
+    def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
+        asked, found = choice("objective", self.objective, _OBJECTIVES), super()._facts(n_samples, private=private)
+        if asked == "accuracy" and (found["weight_bound"] is not None or not found["constant"]):
+            raise ParameterError(
+                "objective='accuracy' moves the intercept to where most rows are right, each counted once: it needs "
+                "fit_intercept=True and rows without weights. Or leave objective='probability'."
+            )
+        return {**found, "objective": asked}
+
     _interval_needs = (
         "the released information matrix",
         "solver='one-step' and a finite epsilon, for two classes and rows without weights",

@@ -13,8 +13,10 @@ from sottovoce.exceptions import ModelFormatError
 LEFT_OUT: Final = ("random_state", "ledger", "dataset")
 BOUNDS: Final = ("column_bounds_", "row_bound_", "row_unit_")  # that rows keep when they are multiplied
 UNPENALISED: Final = ("least_squares_", "maximum_likelihood_", "standard_errors_")  # what intervals are made of
-# receipts without weights and persons stay what they were
-_LEFT_OUT_IF_NONE: Final = ("class_weight", "max_sample_weight", "max_rows_per_group")
+# receipts without weights, persons and a wish stay what they were
+_LEFT_OUT_IF: Final = {
+    "class_weight": None, "max_sample_weight": None, "max_rows_per_group": None, "objective": "probability",
+}  # fmt: skip
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
 _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
 
@@ -24,7 +26,7 @@ def arguments_of(estimator: Any) -> dict[str, Any]:
     return {
         name: encode_or_write(value)
         for name, value in estimator.get_params(deep=False).items()
-        if name not in LEFT_OUT and not (value is None and name in _LEFT_OUT_IF_NONE)
+        if name not in LEFT_OUT and not (name in _LEFT_OUT_IF and encode_or_write(value) == _LEFT_OUT_IF[name])
     }
 
 

@@ -17,6 +17,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
+from sottovoce.central.calibration import moved_for_accuracy
 from sottovoce.central.core import Asked, Keep, Release, Unprotected
 from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
@@ -72,6 +73,8 @@ class UnprotectedPlan(Plan):
         for model in range(1 if self.joint else self.n_models):
             yield BeginModel(model)
             one = yield Release(self.words, ExactTraining(self), Unprotected())
+            if self.facts.is_for_accuracy:
+                one = one._replace(weights=(yield from moved_for_accuracy(one.weights, self.facts)))
             found.append(one)
             if not one.gap <= self.tol:
                 warnings.warn(

@@ -20,10 +20,10 @@ from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 
 _HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
-_NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
-_PARTS: Final = 2**10  # that a row is shared in
+NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
+PARTS: Final = 2**10  # that a row is shared in
 _FINE: Final = 2**14  # of the columns of A: together with the parts a row has 2^24 ticks, and 2^37 rows fit in 63 bits
-_TICK: Final = 1.0 / (_PARTS * _FINE)
+_TICK: Final = 1.0 / (PARTS * _FINE)
 CUT: Final = 1.5  # of phi where noise matters
 _SLOPES, _SHIFTS = 25, 31  # of the grid on which means are taken
 LIMIT: Final = 3.0  # standard deviations of the prior that the grid covers
@@ -45,13 +45,13 @@ class BinnedMargins(RowSum):
     w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
 
     reads = (TARGET,)
-    counted = _PARTS
+    counted = PARTS
 
     def shape(self, columns: Columns) -> tuple[int, ...]:
-        return (2, len(_NODES))
+        return (2, len(NODES))
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        binned_margins(rows, views[0], self.w, _NODES, _PARTS, lo, hi, total)
+        binned_margins(rows, views[0], self.w, NODES, PARTS, lo, hi, total)
 
     def protected(self, exact: Ticks, mechanism: "SharedCounts") -> Ticks:
         ticks: Ticks = (design_for(mechanism.prior).matrix @ exact.ravel()) >> mechanism.bits
@@ -128,9 +128,9 @@ def grid_around(
 
 def scores_of_cells(slopes: Vector, shifts: Vector, cut: float) -> Vector:
     """Return the terms of a row in each cell in the equations, for each slope and shift."""
-    z = slopes[:, None, None] * _NODES + shifts[:, None]
+    z = slopes[:, None, None] * NODES + shifts[:, None]
     rest = np.concatenate([expit(z), -expit(-z)], axis=-1)  # prediction minus label
-    phi = np.clip(slopes[:, None] * _NODES, -cut, cut)
+    phi = np.clip(slopes[:, None] * NODES, -cut, cut)
     terms = [rest * np.concatenate([phi, phi], axis=-1)[:, None], *([rest] if len(shifts) > 1 else [])]
     return np.stack(terms, axis=-2)
 
@@ -140,12 +140,12 @@ def equations_at(slopes: Vector, shifts: Vector, design: Design) -> Vector:
 
     A row of label +1 adds what one of label -1 adds, less phi: so one product over the nodes is enough for both.
     """
-    phi = np.clip(slopes[:, None] * _NODES, -design.prior.cut, design.prior.cut)
+    phi = np.clip(slopes[:, None] * NODES, -design.prior.cut, design.prior.cut)
     factors = np.stack([phi, np.ones_like(phi)][: 1 + (len(shifts) > 1)])  # of each equation and slope
-    predicted = 0.5 + 0.5 * np.tanh(0.5 * (slopes[:, None, None] * _NODES + shifts[:, None]))
+    predicted = 0.5 + 0.5 * np.tanh(0.5 * (slopes[:, None, None] * NODES + shifts[:, None]))
     scores = predicted * factors[:, :, None]
-    below, above = design.inverse[: len(_NODES)], design.inverse[len(_NODES) :]
-    both: Vector = (scores.reshape(-1, len(_NODES)) @ (below + above)).reshape(*scores.shape[:-1], -1)
+    below, above = design.inverse[: len(NODES)], design.inverse[len(NODES) :]
+    both: Vector = (scores.reshape(-1, len(NODES)) @ (below + above)).reshape(*scores.shape[:-1], -1)
     both -= (factors @ above)[:, :, None]
     return both
 
