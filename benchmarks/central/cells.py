@@ -27,7 +27,8 @@ from benchmarks.sets import CHOSEN_ON
 
 SECOND_CHOSEN = ("pendigits", "spambase", "htru2", "pima")
 SECOND = (*SECOND_CHOSEN, "gmsc", "diabetes130", "rt_polarity", "bike", "diamonds", "ccpp")
-METRICS = ("accuracy", "MSE", "log loss", "AUC")  # what is better if larger is shown in percent
+ASKED = "accuracy, asked for"  # with objective="accuracy", for two classes; the peer's settings are chosen for it, too
+METRICS = ("accuracy", ASKED, "MSE", "log loss", "AUC")  # what is better if larger is shown in percent
 SHORT = {"acc": "accuracy", "mse": "MSE", "ll": "log loss", "auc": "AUC"}
 
 Key = tuple[str, float, str]  # table, epsilon, metric
@@ -67,6 +68,7 @@ def ours(name: str, epsilon: float, seed: int) -> tuple[str, dict[str, float]]:
     figures = {"accuracy": model.score(X_test, y_test), "log loss": log_loss(y_test, shares, labels=model.classes_)}
     if shares.shape[1] == 2:
         figures["AUC"] = roc_auc_score(np.asarray(y_test) == model.classes_[1], model.decision_function(X_test))
+        figures[ASKED] = model.set_params(objective="accuracy").fit(X, y).score(X_test, y_test)
     return solver, figures
 
 
@@ -91,10 +93,13 @@ def main(run) -> None:
             for epsilon in EPSILONS:
                 runs = [ours(name, epsilon, seed) for seed in range(run.seeds)]
                 cells = dict.fromkeys(METRICS, "")
-                for metric in (each for each in METRICS if each in runs[0][1] and (name, epsilon, each) in known):
-                    mine, peer = [figures[metric] for _, figures in runs], known[name, epsilon, metric]
+                for metric in (each for each in METRICS if each in runs[0][1]):
+                    peer = known.get((name, epsilon, "accuracy" if metric == ASKED else metric))
+                    if peer is None:
+                        continue
+                    mine = [figures[metric] for _, figures in runs]
                     mark, gain = compared(mine, peer, metric)
-                    shown = [f"{100 * np.mean(v):.2f}" if metric in ("accuracy", "AUC") else f"{np.mean(v):.4g}"
+                    shown = [f"{100 * np.mean(v):.2f}" if metric in ("accuracy", ASKED, "AUC") else f"{np.mean(v):.4g}"
                              for v in (mine, peer)]  # fmt: skip
                     cells[metric] = f"{shown[0]} {mark} {shown[1]}"
                     gaps.setdefault((half, metric), []).append(gain)

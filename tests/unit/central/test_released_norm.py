@@ -7,11 +7,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
+from sklearn.preprocessing import normalize
 
 import sottovoce as sv
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.central.core import replay
 from sottovoce.central.released_norm import FALLBACK, NORM, NormRelease, largest_norm
+from sottovoce.central.split import NORM as MOST
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.report.comparison import made_again
@@ -131,3 +133,21 @@ def test_the_plan_says_what_it_takes():
     given = sv.DPLogisticRegression(**SPEND, classes=[0, 1], data_norm=1.0).plan(2000, 4)
     assert "share of mu^2 for data_norm, which is released first" not in given.summary()
     assert replay(given.facts.norm).counts == {}
+
+
+@pytest.mark.parametrize("power", [0.0, 0.5, 1.0, 2.0, 4.0])
+def test_rows_are_shortened_to_what_most_keep(power):
+    """Three quarters of the rows for two classes, and nearly all for more or for numbers, on a grid of half octaves."""
+    rng = np.random.default_rng(round(10 * power))
+    lengths = rng.random(20_000) ** power
+    X = lengths[:, None] * normalize(rng.standard_normal((len(lengths), 4)))
+    y, edges = np.sign(X[:, 0] + 1e-9 * lengths), 2.0 ** (-np.arange(24, -1, -1) / 2.0)
+    three = np.where(X[:, 1] > 0.0, 2.0, y)
+    given = {"epsilon": 20.0, "delta": 1e-6, "data_norm": 1.0, "random_state": round(10 * power)}
+    two = 0.75, 0.75, (sv.DPLogisticRegression(classes=[-1, 1], **given), sv.DPLinearSVC(classes=[-1, 1], **given))
+    more = 0.98, 0.5, (sv.DPLogisticRegression(classes=[-1, 1, 2], **given), sv.DPRidge(label_bounds=(-1, 1), **given))
+    for share, loose, models in (two, more):
+        bound = edges[np.argmax(np.mean(lengths[:, None] <= edges, axis=0) >= share)]
+        for model in models:
+            found = model.fit(X, three if len(getattr(model, "classes", ())) == 3 else y).guarantee_.parameters[MOST]
+            assert found == (bound if bound <= loose else 1.0)
