@@ -28,7 +28,6 @@ what a ledger is for.
 import contextlib
 import hashlib
 import json
-import math
 import re
 import secrets
 import sys
@@ -38,7 +37,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from types import FrameType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -85,24 +84,43 @@ _MOST: Final = 1_000_000  # digests that are kept
 _KEY: Final = secrets.token_bytes(64)
 
 
-def fitted_steps() -> tuple[str, ...]:
-    """Return the fitted steps before the one that is being fitted now, as `described_step` does, in their order."""
+class Callers(NamedTuple):
+    """What the calls of scikit-learn that are running say of a fit inside them."""
+
+    table: Any  # the ``X`` of the outermost one, or the fit's own
+    fits: int  # of it that a search has made before, in workers too
+    steps: tuple[str, ...]  # the fitted ones before the one that is being fitted now, as `described_step`, in order
+    # Whether bagging drew rows with replacement. Where the estimator takes weights, it gives it all rows and their
+    # counts instead, which ``max_sample_weight`` bounds.
+    copies: bool
+    # Whether bagging has set a seed that nobody gave: of 31 bits in each of its members, which is no private noise.
+    is_seeded: bool
+
+
+def callers(X: Any) -> Callers:
+    """Ask the calling frames, from the innermost outward."""
+    fits, copies, is_seeded = 0, False, False
     found: list[str] = []
-    inner = False  # whether a step before the last one is fitted: then those after it do not count
-    for frame in frames_of("sklearn.pipeline"):
-        pipeline = frame.f_locals.get("self")
-        if not isinstance(pipeline, frame.f_globals["Pipeline"]):
-            continue
-        if frame.f_code.co_name == "_fit":
-            inner = True
-            place = frame.f_locals.get("step_idx", 0)
-            found = [*_learned(pipeline.steps[:place]), *found]
-        elif frame.f_code.co_name.startswith("fit"):
-            found = found if inner else [*_learned(pipeline.steps[:-1]), *found]
-            inner = False
-    for frame in frames_of("sklearn.compose._target"):  # which scales y before a regressor sees it
-        found += _learned([("transformer of y", getattr(frame.f_locals.get("self"), "transformer_", None))])
-    return tuple(found)
+    of_labels: list[str] = []
+    inner = False  # whether a step before the last one of a pipeline is fitted: then those after it do not count
+    for frame in _frames_of_sklearn():
+        module, told, name = frame.f_globals["__name__"], frame.f_locals, frame.f_code.co_name
+        owner = told.get("self")
+        X = X if told.get("X") is None else told["X"]
+        fits += len(told.get("all_out") or ())  # of `BaseSearchCV.fit`: one entry a fit
+        if module == "sklearn.ensemble._bagging" and (ensemble := told.get("ensemble")) is not None:
+            copies = copies or bool(getattr(ensemble, "bootstrap", False))
+            is_seeded = is_seeded or ensemble.random_state is None
+        if module == "sklearn.compose._target":  # which scales y before a regressor sees it
+            of_labels += _learned([("transformer of y", getattr(owner, "transformer_", None))])
+        if module == "sklearn.pipeline" and isinstance(owner, frame.f_globals["Pipeline"]):
+            if name == "_fit":
+                inner = True
+                found = [*_learned(owner.steps[: told.get("step_idx", 0)]), *found]
+            elif name.startswith("fit"):
+                found = found if inner else [*_learned(owner.steps[:-1]), *found]
+                inner = False
+    return Callers(X, fits, (*found, *of_labels), copies, is_seeded)
 
 
 def described_step(name: str, step: Any) -> str:
@@ -171,38 +189,11 @@ def warn_of_fitted_steps(steps: Sequence[str]) -> None:
         )
 
 
-def refuse_copies(epsilon: object) -> None:
-    """Refuse a fit on rows that `BaggingClassifier` or `BaggingRegressor` drew with replacement, if it has a promise.
-
-    A row is in such a table several times, and k copies cost k times what the receipt would say. Where the estimator
-    takes weights, bagging gives it all rows and their counts instead, which ``max_sample_weight`` bounds.
-    """
-    promised = not (isinstance(epsilon, float) and epsilon == math.inf)
-    for frame in frames_of("sklearn.ensemble._bagging"):
-        if promised and getattr(frame.f_locals.get("ensemble"), "bootstrap", False):
-            raise ParameterError(
-                "bagging with bootstrap=True copies rows, and a row that is there k times costs k times epsilon. Give "
-                "bootstrap=False, with max_samples below 1."
-            )
-
-
-def given_seed(random_state: Any) -> Any:
-    """Return the ``random_state`` that a person gave.
-
-    Bagging sets one of 31 bits in each of its members, also where nobody gave it any: that would be no private noise.
-    """
-    for frame in frames_of("sklearn.ensemble._bagging"):
-        ensemble = frame.f_locals.get("ensemble")
-        if ensemble is not None and ensemble.random_state is None:
-            return None
-    return random_state
-
-
-def frames_of(module: str) -> Iterator[FrameType]:
-    """Go through the calling frames of a module and of those below it."""
+def _frames_of_sklearn() -> Iterator[FrameType]:
+    """Go through the calling frames of scikit-learn; the values of others are not asked for: that would keep them."""
     frame: FrameType | None = sys._getframe(2)
     while frame is not None:
-        if f"{frame.f_globals.get('__name__')}.".startswith(f"{module}."):
+        if str(frame.f_globals.get("__name__")).startswith("sklearn."):
             yield frame
         frame = frame.f_back
 
@@ -232,16 +223,15 @@ _COLUMNS: Final[dict[int, bool]] = {}  # digests, and whether there was a warnin
 
 
 @contextmanager
-def fit_without_ledger(X: Any, has_drawn: Callable[[], bool]) -> Iterator[int]:
-    """Warn once if X was fitted before, remember that it is now if noise may have been drawn; yield which fit it is."""
+def fit_without_ledger(asked: Callers, has_drawn: Callable[[], bool]) -> Iterator[int]:
+    """Warn once of a table that was fitted before, remember it if noise may have been drawn; yield which fit it is."""
     if UNCOUNTED.get():
         yield 1
         return
-    table, before = _outermost_call(X)
-    columns = _digests(table)
+    table, columns = asked.table, _digests(asked.table)
     with _LOCK:
         held = _held(table)
-        number = 1 + max((before, *(one.fits for one in held)))
+        number = 1 + max((asked.fits, *(one.fits for one in held)))
         is_known = number > 1 or any(column in _COLUMNS for column in columns)
         told = any(one.told for one in held) or any(_COLUMNS.get(column) for column in columns)
         if is_known:  # before the warning: of many threads one tells
@@ -267,16 +257,6 @@ def forget() -> None:
     with _LOCK:
         _OWNERS.clear()
         _COLUMNS.clear()
-
-
-def _outermost_call(X: Any) -> tuple[Any, int]:
-    """Return the ``X`` of the outermost call of scikit-learn, and how often a search has fitted it, in workers too."""
-    before = 0
-    for frame in frames_of("sklearn"):
-        told = frame.f_locals
-        X = X if told.get("X") is None else told["X"]
-        before += len(told.get("all_out") or ())  # of `BaseSearchCV.fit`: one entry a fit
-    return X, before
 
 
 def _owner(table: Any) -> tuple[Any, tuple[int, int]]:

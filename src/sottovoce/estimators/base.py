@@ -19,12 +19,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import nearest, privacy_budget, refuse_large_delta, warn_of_large_delta, whole_number
 from sottovoce.central.plan import FrozenPlan
 from sottovoce.estimators import reading
-from sottovoce.estimators._callers import (
-    fit_without_ledger,
-    fitted_steps,
-    given_seed,
-    warn_of_fitted_steps,
-)
+from sottovoce.estimators._callers import callers, fit_without_ledger, warn_of_fitted_steps
 from sottovoce.estimators.reading import check_columns_of, check_public_sizes, own_groups, public_size, refuse_beside
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
@@ -105,14 +100,13 @@ class Run(Generic[PlanT]):
     streams: Streams
     charge: OpenCharge
     plan_for: Callable[[int, int, int], PlanT]
+    steps: tuple[str, ...]  # the fitted ones before the model in its pipeline
     fits: int = 1  # which fit of the table it is
-    steps: tuple[str, ...] = ()  # the fitted ones before the model in its pipeline
 
     def begin(self, plan: PlanT) -> None:
         """Refuse a plan that is not the one that was charged, and warn of what weakens the promise; no noise yet."""
         self.charge.check_plan(plan.event)
         if plan.is_private:
-            self.steps = fitted_steps()
             warn_of_fitted_steps(self.steps)
             warn_of_large_delta(plan.delta, plan.n_samples)
 
@@ -231,19 +225,28 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         check_columns_of(self, X, reset=reset)
 
     @contextmanager
-    def running(self, X: Any, y: Any) -> Iterator[Run[PlanT]]:
-        """Check, plan and charge a fit from public facts; the values of X and y are read in the block, not before."""
+    def running(self, X: Any, y: Any, *, bounded: bool = False) -> Iterator[Run[PlanT]]:
+        """Check, plan and charge a fit from public facts; the values of X and y are read in the block, not before.
+
+        ``bounded``: whether weights or persons bound what copies of a row do.
+        """
+        asked = callers(X)
+        if asked.copies and not bounded and not (isinstance(self.epsilon, float) and self.epsilon == math.inf):
+            raise ParameterError(
+                "bagging with bootstrap=True copies rows, and a row that is there k times costs k times epsilon. Give "
+                "bootstrap=False, with max_samples below 1."
+            )
         models, size = self.known_models(), size_before_reading(X)
         plan_for = cache(self.plan_for)
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = is_charged(self.ledger, self.dataset)
-        streams = Streams(given_seed(self.random_state))
+        streams, steps = Streams(None if asked.is_seeded else self.random_state), asked.steps if plan.is_private else ()
         self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:
                 _ = plan.event  # refuses what no noise can meet
-            with fit_without_ledger(X, lambda: streams.opened) if plan.is_private else nullcontext(1) as number:
-                yield Run(streams, OpenCharge(), plan_for, number)
+            with fit_without_ledger(asked, lambda: streams.opened) if plan.is_private else nullcontext(1) as number:
+                yield Run(streams, OpenCharge(), plan_for, steps, number)
             return
         if models is None:
             raise ParameterError(
@@ -258,7 +261,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
             unit=self.unit(), plan={"estimator": type(self).__name__, **of, **plan.summary()},
         ) as charge:  # fmt: skip
             charge.looking()
-            yield Run(streams, charge, plan_for)
+            yield Run(streams, charge, plan_for, steps)
 
     @property
     def _column_names(self) -> list[str] | None:

@@ -27,7 +27,6 @@ from sottovoce.central.data.operation import Change, Holder
 from sottovoce.central.data.streamed import RemoteTable, StreamedTable
 from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.plan import Plan, Solution, TrainingFacts, Unpenalised
-from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator, Run
 from sottovoce.estimators.reading import (
     UnreadTable,
@@ -226,11 +225,9 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
         refuse_by_type(X)
         self.check_groups(X, groups)
-        if sample_weight is None and groups is None:
-            refuse_copies(self.epsilon)
         if isinstance(X, RemoteTable):
             check_public_sizes(X, y)
-        with self.running(X, y) as run:
+        with self.running(X, y, bounded=sample_weight is not None or groups is not None) as run:
             own, given = own_groups(X), X
             if isinstance(X, UnreadTable):
                 X, y = X.read()

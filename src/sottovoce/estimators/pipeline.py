@@ -323,7 +323,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         if isinstance(X, RemoteTable) and self.known_models() is None:
             raise ParameterError("classes is missing: a pipeline on a cluster is planned before labels are read.")
         try:
-            with self.running(X, y) as run, opened_once(X) as table:
+            with self.running(X, y, bounded=bool(rows)) as run, opened_once(X) as table:
                 self._train(table, y, rows, run)
         finally:
             self.__dict__.pop("_example", None)

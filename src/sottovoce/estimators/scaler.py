@@ -21,7 +21,6 @@ from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.row_memory import KEPT
 from sottovoce.central.data.streamed import OutsideTable, RemoteTable, SteppedTable, StreamedTable
-from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import (
@@ -160,9 +159,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             Before any noise is drawn: NaN or infinity in X.
         """
         self.check_groups(X, groups)
-        if groups is None:
-            refuse_copies(self.epsilon)
-        with self.running(X, None) as run:
+        with self.running(X, None, bounded=groups is not None) as run:
             X = self.read(X)
             persons = None if groups is None else person_codes(groups, X.shape[0])
             plan = run.plan_for(X.shape[0], X.shape[1], 1)

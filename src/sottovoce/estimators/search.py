@@ -21,7 +21,6 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.streamed import OutsideTable
 from sottovoce.central.parallel import team
-from sottovoce.estimators._callers import refuse_copies
 from sottovoce.estimators._solvers import accelerated_solver
 from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator, public_rows, size_before_reading
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -217,7 +216,6 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
         AccountingError
             Before anything is released: a trial cost more than planned.
         """
-        refuse_copies(self.epsilon)
         with self.running(X, y) as run:
             # Whatever can be wrong with the data is found here, on all rows, and not in a trial on some of them.
             prototype, X, y, numbers = self._read(X, y)

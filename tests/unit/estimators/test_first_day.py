@@ -200,7 +200,7 @@ def test_of_twenty_threads_one_is_warned(monkeypatch):
     monkeypatch.setattr(_callers, "warn_of_privacy", told.append)
 
     def fit():
-        with _callers.fit_without_ledger(X, lambda: True):
+        with _callers.fit_without_ledger(_callers.callers(X), lambda: True):
             pass
 
     threads = [threading.Thread(target=fit) for _ in range(20)]
