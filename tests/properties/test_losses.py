@@ -24,7 +24,6 @@ from sottovoce.losses import (
     SigmoidLoss,
     SmoothedHinge,
     Squared,
-    TiltedLogistic,
     dual_step,
     slope,
 )
@@ -38,9 +37,6 @@ LOSSES = {
     "smoothed hinge .5": SmoothedHinge(),
     "smoothed hinge 1": SmoothedHinge(1.0),
     "smoothed hinge 7": SmoothedHinge(7.0),
-    "tilted 0": TiltedLogistic(0.0),
-    "tilted .58": TiltedLogistic(0.58),
-    "tilted 10": TiltedLogistic(10.0),
 }
 each_loss = pytest.mark.parametrize("loss", [pytest.param(loss, id=name) for name, loss in LOSSES.items()])
 BENT = LOSSES | {"sigmoid": SigmoidLoss()}  # which is not convex
@@ -65,8 +61,7 @@ def domain(loss):
     if not loss.is_classification:
         reach = loss.lipschitz
         return -reach, reach
-    tilt = loss.tilt if isinstance(loss, TiltedLogistic) else 0.0
-    return tilt, 1.0 + tilt
+    return 0.0, 1.0
 
 
 def label(loss, sign, number):
@@ -169,17 +164,6 @@ def test_the_sigmoid_loss_is_a_smooth_count_of_errors(sign, m):
     assert not loss.derivative(*far[::-1]).any() and not loss.curvature(*far[::-1]).any()
     assert not isinstance(loss, Loss) and isinstance(loss, tuple)
     assert (loss.name, loss.is_classification) == ("sigmoid", True)
-
-
-@given(sign=SIGNS, m=st.floats(-700, 700), flip=st.floats(0.0, 0.499))
-def test_the_tilted_loss_is_the_logistic_loss_in_expectation(sign, m, flip):
-    """Over a label that is flipped with probability ``flip``: value and derivative."""
-    tilted = TiltedLogistic(flip / (1 - 2 * flip))
-    for name in ("value", "derivative"):
-        kept, flipped = (scalar(getattr(tilted, name)(label, m)) for label in (sign, -sign))
-        truth = scalar(getattr(Logistic(), name)(sign, m))
-        size = abs(kept) + abs(flipped)
-        assert (1 - flip) * kept + flip * flipped == pytest.approx(truth, rel=1e-12, abs=1e-15 * size)
 
 
 @classifiers
@@ -305,9 +289,7 @@ def exact_step(loss, a, y, m, r):
             moved = a + (y - a - m) / (1 + r)
             low, high = domain(loss)
             return min(max(moved, mpmath.mpf(low)), mpmath.mpf(high)) - a
-        logistic = isinstance(loss, (Logistic, TiltedLogistic))
-        if isinstance(loss, TiltedLogistic):  # (l*)'(b) is logit(b - tilt)
-            a -= mpmath.mpf(loss.tilt) * y
+        logistic = isinstance(loss, Logistic)
 
         def slope(b):
             if logistic:
@@ -335,7 +317,7 @@ def test_dual_step_against_more_digits(loss, sign, number, centre, m, r):
     zeta, truth = dual_step(loss, a, y, m, r), float(exact_step(loss, a, y, m, r))
     # the logistic step stops when its error in logit(b) is about 1e-10; the others are exact but for rounding
     digits = 4e-16 * (1.0 + abs(a) + (0.0 if loss.is_classification else abs(y) + abs(m)))
-    if isinstance(loss, (Logistic, TiltedLogistic)):
+    if isinstance(loss, Logistic):
         digits = 1e-10
     assert zeta == pytest.approx(truth, rel=1e-13, abs=digits)
 
@@ -447,8 +429,6 @@ def test_losses_keep_the_interface():
     for bad in (-0.5, math.nan, math.inf, None, "1", True):
         with pytest.raises(ParameterError, match="smoothing"):
             _ = SmoothedHinge(bad).smoothness
-        with pytest.raises(ParameterError, match="tilt"):
-            _ = TiltedLogistic(bad).lipschitz
     with pytest.raises(ParameterError, match="smoothing"):
         _ = SmoothedHinge(0.0).smoothness
 

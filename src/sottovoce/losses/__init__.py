@@ -7,9 +7,8 @@ from sottovoce.losses.multinomial import Multinomial
 from sottovoce.losses.sigmoid_loss import SigmoidLoss
 from sottovoce.losses.smoothed_hinge import SmoothedHinge
 from sottovoce.losses.squared import Squared
-from sottovoce.losses.tilted import TiltedLogistic
 
 __all__ = [
     "Hinge", "Logistic", "Loss", "Multinomial", "SigmoidLoss", "SmoothLoss", "SmoothedHinge",
-    "Squared", "TiltedLogistic", "dual_step", "slope",
+    "Squared", "dual_step", "slope",
 ]  # fmt: skip

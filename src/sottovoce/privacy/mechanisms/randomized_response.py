@@ -5,7 +5,7 @@ The coin is a whole number of 64 random bits below T, so its probability is exac
 never differ by more than the factor (1 - p)/p <= e^epsilon, with no rounding in between.
 
 What is released keeps no part of the truth, but its law is known, so that sums over many labels can be corrected:
-`RandomizedResponse.unbiased` for what is linear in the label, `sottovoce.losses.TiltedLogistic` for the logistic loss.
+`RandomizedResponse.unbiased` for what is linear in the label, a tilt for the logistic loss.
 
 Proof: ``docs/privacy/randomized_response.md``.
 
