@@ -19,8 +19,8 @@ from hypothesis import strategies as st
 import sottovoce as sv
 from sottovoce.central import calibration, column_scales
 from sottovoce.central.column_scales import ColumnScalesPlan
+from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import MeasureRows, ScaleRows, make_rows
-from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue, shared_counts
 from sottovoce.central.sums.histograms import (

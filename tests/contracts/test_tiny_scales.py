@@ -12,7 +12,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from sottovoce.central.data.targets import OneAgainstRest
+from sottovoce.central.data.labels import Targets
 from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.central.sums.clipped_sums import SumOfTargets, clipped_sum, sum_mechanism
 from sottovoce.exceptions import ParameterError
@@ -58,5 +58,5 @@ def test_a_sum_of_labels_is_that_of_whole_ticks_each_within_its_bounds(labels, b
             assert ask.allows(np.array([sign * answer]), n, None) is fits
             assert not ask.allows(np.array([sign * answer] * 2), n, None)
     part = with_labels([0.0, 2.0, 1.0, 0.0, 0.0])
-    part.targets = OneAgainstRest(3)
+    part.targets = Targets(against_rest=3)
     assert SumOfTargets(1.0, 8.0).on(part) == 8  # of the first of three models

@@ -9,10 +9,9 @@ import numpy as np
 
 from sottovoce.central.calibration import calibrated
 from sottovoce.central.core import Asked, Driven, drive
+from sottovoce.central.data.labels import hold
 from sottovoce.central.data.operation import Holder
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import hold
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.sums.shared_counts import Prior

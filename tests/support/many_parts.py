@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from sottovoce.central.data.labels import BeginModel, Targets, hold
 from sottovoce.central.data.operation import Holder, Operation
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InMemory, RowMemory
-from sottovoce.central.data.targets import BeginModel, Given, hold
 from sottovoce.central.parallel import Team
 
 
@@ -67,7 +67,7 @@ def with_labels(labels: Any) -> Part:
     """Return a holder of rows of zeros with these labels."""
     part = Part(np.zeros((len(labels), 1)), Team(1, None))
     part.memory.set(LABEL, np.asarray(labels, np.float64))
-    part.targets = Given(1)
+    part.targets = Targets()
     return part
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce.central.core import drive
+from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.row_memory import DUAL
-from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.exceptions import PrivacyWarning

@@ -18,7 +18,7 @@ from sottovoce._shown import html_table, ten_lines
 from sottovoce._validation import number, privacy_budget, whole_number
 from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
-from sottovoce.central.data.rows import RowUnit
+from sottovoce.central.data.part import RowUnit
 from sottovoce.central.released_norm import NormRelease, largest_norm
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.central.sums.whole_numbers import MOST_ROWS

@@ -22,9 +22,9 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.calibration import calibrated, prior_for, shrunk
 from sottovoce.central.core import Asked, Keep, Release, Steps
+from sottovoce.central.data.labels import BeginModel, CountBelow, CountNear
 from sottovoce.central.data.lengths import CountWithin, Shorten
 from sottovoce.central.data.operation import Count
-from sottovoce.central.data.targets import BeginModel, CountBelow, CountNear
 from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
 from sottovoce.privacy.adjacency import Neighbours

@@ -6,22 +6,21 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
+from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
-from sklearn.utils.metaestimators import available_if
 
 from sottovoce import _parameters as of_budget
-from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
+from sottovoce._plain_data import decode, digest, encode, encode_or_write
 from sottovoce._validation import nearest, privacy_budget, refuse_large_delta, warn_of_large_delta, whole_number
 from sottovoce.central.plan import FrozenPlan
 from sottovoce.estimators import reading
 from sottovoce.estimators._callers import callers, fit_without_ledger, warn_of_fitted_steps
 from sottovoce.estimators.reading import check_columns_of, check_public_sizes, own_groups, public_size, refuse_beside
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ModelFormatError, ParameterError
 from sottovoce.ledger.charging import OpenCharge, charging, is_charged
 from sottovoce.ledger.ledger import Charge
 from sottovoce.privacy.adjacency import Adjacency, checked_max_rows, is_of_persons, unit_of
@@ -54,13 +53,17 @@ _INSTEAD: Final = {
     "bounds": "Give data_norm, the public bound on the norm of a row, or put a DPScaler(bounds=...) before the model.",
     **dict.fromkeys(("warm_start", "dual", "eta0", "learning_rate", "batch_size", "shuffle"), _NO_TUNING),
 }
+# a seed would take the noise away; where the budget is kept is nobody's business who gets the model
+LEFT_OUT: Final = ("random_state", "ledger", "dataset")
+BOUNDS: Final = ("column_bounds_", "row_bound_", "row_unit_")  # that rows keep when they are multiplied
+UNPENALISED: Final = ("least_squares_", "maximum_likelihood_", "standard_errors_")  # what intervals are made of
+# receipts without weights, persons and a wish stay what they were
+_LEFT_OUT_IF: Final = {
+    "class_weight": None, "max_sample_weight": None, "max_rows_per_group": None, "objective": "probability",
+}  # fmt: skip
+_DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
+_KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
 PlanT = TypeVar("PlanT", bound=FrozenPlan)
-
-
-def _not_covered(unit: str) -> tuple[str, ...]:
-    """Return what no receipt of a fit covers, where the unit is the one in words."""
-    first, *rest = _NOT_COVERED
-    return (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
 
 
 class Circumstances(NamedTuple):
@@ -83,12 +86,13 @@ class Circumstances(NamedTuple):
         ``said``: what else `make_receipt` is told.
         """
         before = (_BEFORE.format(", ".join(self.steps)),) if self.steps else ()
-        steps = {STEPS: list(self.steps)} if self.steps else {}
+        steps, (first, *rest) = {STEPS: list(self.steps)} if self.steps else {}, _NOT_COVERED
+        others = (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
         made = make_receipt(
             epsilon=plan.promised_epsilon, delta=plan.delta, adjacency=plan.adjacency, unit=unit, seeded=self.seeded,
             private=plan.is_private, charge=self.charge, model=self.model,
             parameters={**parameters, **steps, **last},
-            not_covered=(*before, *exceptions, *_not_covered(unit)) if plan.is_private else (), **said,
+            not_covered=(*before, *exceptions, *others) if plan.is_private else (), **said,
         )  # fmt: skip
         return made if self.fits == 1 else replace(made, fits=self.fits)
 
@@ -100,6 +104,7 @@ class Run(Generic[PlanT]):
     streams: Streams
     charge: OpenCharge
     plan_for: Callable[[int, int, int], PlanT]
+    models: int | None  # of two classes each, from constructor parameters alone
     steps: tuple[str, ...]  # the fitted ones before the model in its pipeline
     fits: int = 1  # which fit of the table it is
 
@@ -246,7 +251,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
             if plan.is_private and size and models:
                 _ = plan.event  # refuses what no noise can meet
             with fit_without_ledger(asked, lambda: streams.opened) if plan.is_private else nullcontext(1) as number:
-                yield Run(streams, OpenCharge(), plan_for, steps, number)
+                yield Run(streams, OpenCharge(), plan_for, models, steps, number)
             return
         if models is None:
             raise ParameterError(
@@ -255,13 +260,13 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
             )
         plan = plan_for(*public_size(X), models)
         self._check_sizes(X, y)
-        of = {"of": type(self._prototype()).__name__} if isinstance(self, AroundModel) else {}
+        of = {"of": type(self._prototype()).__name__} if hasattr(self, "_prototype") else {}
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
             unit=self.unit(), plan={"estimator": type(self).__name__, **of, **plan.summary()},
         ) as charge:  # fmt: skip
             charge.looking()
-            yield Run(streams, charge, plan_for, steps)
+            yield Run(streams, charge, plan_for, models, steps)
 
     @property
     def _column_names(self) -> list[str] | None:
@@ -397,65 +402,54 @@ def plan(estimator: PrivateEstimator[PlanT], n_samples: int, n_features: int) ->
     return estimator.plan(n_samples, n_features)
 
 
-def _of_model(name: str, text: str) -> Any:
-    """Return a method that hands rows on to that of the model inside, there where the model has it."""
-
-    def has(self: "AroundModel") -> bool:
-        getattr(self._prototype(), name)  # its AttributeError says what is missing
-        return True
-
-    def method(self: "AroundModel", X: Any) -> Vector:
-        found: Vector = self._asked(name, X)
-        return found
-
-    method.__name__, method.__doc__ = name, text
-    return available_if(has)(method)
+# --- what ties a receipt to its model: the digest of what `fit` left, and the arguments the model was made with
 
 
-class AroundModel(ABC):
-    """Sets the budget of a model, and predicts with it once it is fitted."""
+def arguments_of(estimator: Any) -> dict[str, Any]:
+    """Return the constructor arguments as plain data, without the seed, which would take the noise away."""
+    return {
+        name: encode_or_write(value)
+        for name, value in estimator.get_params(deep=False).items()
+        if name not in LEFT_OUT and not (name in _LEFT_OUT_IF and encode_or_write(value) == _LEFT_OUT_IF[name])
+    }
 
-    _word: ClassVar[str]  # for what is around the model, in messages
 
-    def _refuse_own(self, part: Any, what: str, names: Sequence[str]) -> None:
-        """Refuse parameters of a part that are set here."""
-        for name in names:
-            if getattr(part, name) is not None:
-                raise ParameterError(
-                    f"{name} of the {what} must be None, because the {self._word} sets it; got "
-                    f"{getattr(part, name)!r}. Give {name} to {type(self).__name__}."
-                )
+def fitted_values(estimator: Any) -> dict[str, Any]:
+    """Return what `fit` left in the model as plain data: all that predictions and intervals are made of."""
+    fitted: dict[str, Any] = {
+        "n_features_in_": int(estimator.n_features_in_),
+        "n_iter_": int(estimator.n_iter_),
+        "coef_": encode(estimator.coef_),
+        "intercept_": encode(estimator.intercept_),
+    }
+    if getattr(estimator, "data_norm", None) == "auto":  # else it is a parameter
+        fitted["data_norm_"] = encode(estimator.data_norm_)
+    for name in (*BOUNDS, *UNPENALISED):
+        if getattr(estimator, name, None) is not None:
+            fitted[name] = encode(getattr(estimator, name))
+    if hasattr(estimator, "classes_"):
+        fitted["classes_"] = encode_classes(estimator.classes_)
+    if hasattr(estimator, "feature_names_in_"):
+        fitted["feature_names_in_"] = [str(name) for name in estimator.feature_names_in_]
+    return fitted
 
-    @abstractmethod
-    def _prototype(self) -> Any:
-        """Return a model of the same kind, fitted or not: it tells which methods there are."""
 
-    @abstractmethod
-    def _model(self) -> Any:
-        """Return the fitted model, or raise that there is none."""
+def model_digest(estimator: Any) -> str:
+    """Return the SHA-256 of the canonical text of `fitted_values`: the entry ``fitted`` of the model file."""
+    return digest(fitted_values(estimator))
 
-    def _before_model(self, X: Any) -> Any:
-        """Return the rows as the model takes them."""
-        return X
 
-    def _asked(self, method: str, X: Any) -> Any:
-        return getattr(self._model(), method)(self._before_model(X))
+def encode_classes(classes: NDArray[Any]) -> dict[str, Any]:
+    """Return the list of classes as plain data; a kind that no model file can hold is written out as text."""
+    kind = _KINDS.get(classes.dtype.kind, str(classes.dtype))
+    return {"kind": kind, "values": [encode_or_write(name) for name in classes]}
 
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The public list of classes."""
-        found: NDArray[Any] = self._model().classes_
-        return found
 
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the model inside; see its ``predict``."""
-        predicted: NDArray[Any] = self._asked("predict", X)
-        return predicted
-
-    decision_function = _of_model("decision_function", "Return the scores of the model inside; see its own.")
-    predict_proba = _of_model("predict_proba", "Return the probabilities of the model inside; see its own.")
-    predict_log_proba = _of_model("predict_log_proba", "Return the logarithms of `predict_proba`.")
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
-        return float(self._model().score(self._before_model(X), y, sample_weight))
+def decode_classes(entry: Mapping[str, Any]) -> NDArray[Any]:
+    if entry["kind"] not in _DTYPES:
+        raise ModelFormatError(f"classes_ are of the unknown kind {entry['kind']!r}: update sottovoce.")
+    values = decode(entry["values"])
+    classes: NDArray[Any] = np.array(values, dtype=_DTYPES[entry["kind"]])
+    if classes.ndim != 1 or len(classes) < 2:
+        raise ModelFormatError(f"classes_ must list at least two classes; got {values!r}: damaged file.")
+    return classes

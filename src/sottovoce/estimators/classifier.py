@@ -21,7 +21,6 @@ from sottovoce.central.data.labels import ClassLabels, FindClasses, ReadLabels
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import RemoteTable
-from sottovoce.central.data.targets import Numbers, OneAgainstRest, Targets
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_bounds, one_vs_rest, plain_classifier
@@ -103,9 +102,6 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         labels = holder.ask(ReadLabels(rule))
         rule.refuse(labels)
         self.classes_ = rule.known(labels.kind)
-
-    def _targets(self, *, joint: bool) -> Targets:
-        return Numbers() if joint else OneAgainstRest(_n_models(self.classes_))
 
     def _label_assumptions(self) -> tuple[str, ...]:
         origin = "given" if self.classes is not None else "READ FROM THE DATA and taken as public"

@@ -22,12 +22,22 @@ from sottovoce._whole_fit import whole_fit
 from sottovoce.central.core import Driven, drive
 from sottovoce.central.core import Progress as Report
 from sottovoce.central.data.beside import UseRows, check_room_at_hand
+from sottovoce.central.data.labels import Targets
 from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.operation import Change, Holder
 from sottovoce.central.data.streamed import RemoteTable, StreamedTable
-from sottovoce.central.data.targets import TakeTargets, Targets
 from sottovoce.central.plan import Plan, Solution, TrainingFacts, Unpenalised
-from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator, Run
+from sottovoce.estimators.base import (
+    ADJACENCY,
+    MAX_ROWS,
+    N_PUBLIC,
+    Circumstances,
+    PrivateEstimator,
+    Run,
+    arguments_of,
+    encode_classes,
+    model_digest,
+)
 from sottovoce.estimators.reading import (
     UnreadTable,
     check_columns,
@@ -40,7 +50,6 @@ from sottovoce.estimators.reading import (
     refuse_copy_of_map,
     shares_within,
 )  # fmt: skip
-from sottovoce.estimators.ties import arguments_of, encode_classes, model_digest
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Loss
 from sottovoce.privacy.guarantee import Guarantee
@@ -109,10 +118,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
     @abstractmethod
     def read_labels(self, holder: Holder) -> None:
         """Have the labels read where they are: numbers moved into public bounds, or classes, whose list is kept."""
-
-    @abstractmethod
-    def _targets(self, *, joint: bool) -> Targets:
-        """Return what each binary model is trained on, or the ``joint`` one of all classes."""
 
     # --- how rows and weights are bounded: `Penalised`, `OnBall`
 
@@ -235,9 +240,10 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             with holding(self, X, y) as holder:
                 persons = None if groups is None else person_codes(groups, holder.n_samples)
                 self.read_labels(holder)
-                self._weigh(holder, sample_weight)
-                plan = run.plan_for(holder.n_samples, holder.n_features, self.planned_models())
-                if X is not given or self.known_models() is None:  # otherwise it was looked at before the charge
+                plan = run.plan_for(holder.n_samples, holder.n_features, run.models or self.planned_models())
+                if plan.weight_bound is not None:
+                    self._weigh(holder, sample_weight)
+                if X is not given or run.models is None:  # otherwise it was looked at before the charge
                     self._check_table(X, plan)
                 self._train(holder, persons, plan, run)
         return self
@@ -263,7 +269,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             measure_rows(holder, self._column_names)
             if places is not None or not plan.in_order:
                 holder.ask(UseRows(places, starts if plan.cuts_persons and plan.neighbours.rows > 1 else None))
-            holder.ask(TakeTargets(self._targets(joint=plan.joint)))
+            one_by_one = plan.loss.is_classification and not plan.joint
+            holder.ask(Targets(plan.n_models if one_by_one else None))
             driven = drive(lambda: plan.asks(partial(self._scaling, plan)), holder, run.streams, progress)
         of_run = run.commit(driven.event)
         self.charge_, self.n_iter_ = of_run.charge, driven.result.n_steps

@@ -6,13 +6,12 @@ from typing import Any, Final
 from sottovoce.central.core import replay
 from sottovoce.central.plan import Plan
 from sottovoce.estimators._callers import checked_steps
-from sottovoce.estimators.base import STEPS, Circumstances
+from sottovoce.estimators.base import STEPS, Circumstances, decode_classes
 from sottovoce.estimators.classifier import DPLinearClassifier, are_places
 from sottovoce.estimators.l1_ball import DPLasso, DPSparseLogisticRegression
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.penalised_models import DPLinearSVC, DPLogisticRegression, DPRidge
 from sottovoce.estimators.scaler import DPScaler
-from sottovoce.estimators.ties import decode_classes
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments

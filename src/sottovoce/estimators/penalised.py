@@ -20,8 +20,8 @@ from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.labels import WeighRows
 from sottovoce.central.data.lengths import ScaleRows
 from sottovoce.central.data.operation import Change, Holder
+from sottovoce.central.data.part import RowUnit
 from sottovoce.central.data.row_memory import WEIGHT
-from sottovoce.central.data.rows import RowUnit
 from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.central.split import NORM
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
@@ -134,16 +134,13 @@ class Penalised(DPLinearEstimator):
         self.check_weights(X, sample_weight)
         return self._fit(X, y, sample_weight, groups)
 
-    def _given_norm(self) -> float:
-        return magnitude(
-            "data_norm", self.data_norm,
-            remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer rows "
-            "are shortened to it. Or give 'auto', which releases a bound with noise.",
-        )  # fmt: skip
-
     def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
         if not is_auto(self.data_norm):
-            self._given_norm()
+            magnitude(
+                "data_norm", self.data_norm,
+                remedy="It is a public bound on the Euclidean norm of a row; never compute it from the data. Longer "
+                "rows are shortened to it. Or give 'auto', which releases a bound with noise.",
+            )  # fmt: skip
         remedy = "Or give 'auto', which follows the public number of rows."
         automatic = automatic_alpha(n_samples, private=private)
         alpha = automatic if is_auto(self.alpha) else magnitude("alpha", self.alpha, remedy=remedy)
@@ -163,7 +160,7 @@ class Penalised(DPLinearEstimator):
         }
 
     def _scaling(self, plan: Plan, norm: float | None) -> Change:
-        self.data_norm_ = self._given_norm() if norm is None else norm
+        self.data_norm_ = float(self.data_norm) if norm is None else norm  # type: ignore[arg-type]
         return ScaleRows(self.data_norm_, plan.intercept)
 
     def _longest_row(self, plan: Plan, kept: Mapping[str, Any]) -> float | None:
@@ -188,8 +185,7 @@ class Penalised(DPLinearEstimator):
         else:
             given = checked_sample_weights(sample_weight, holder.n_samples, self.max_sample_weight)
             holder.ask(Remember(WEIGHT, given))
-        if shares is not None or self.max_sample_weight is not None:
-            holder.ask(WeighRows(constant, shares))
+        holder.ask(WeighRows(constant, shares))
 
     def _weight_assumptions(self) -> tuple[str, ...]:
         said, weights, most = [], _weights_by_name(self), weight_bound(self)

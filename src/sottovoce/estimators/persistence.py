@@ -13,11 +13,11 @@ from sottovoce._files import named_errors, write_whole
 from sottovoce._numerics import Vector
 from sottovoce._plain_data import decode, encode
 from sottovoce._validation import magnitude, number, whole_number
+from sottovoce.estimators.base import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import ESTIMATORS
 from sottovoce.estimators.pipeline import DPPipeline
-from sottovoce.estimators.ties import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.exceptions import ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables.schema import Schema

@@ -38,11 +38,14 @@ from sottovoce.estimators.base import (
     ADJACENCY,
     MAX_ROWS,
     N_PUBLIC,
-    AroundModel,
+    UNPENALISED,
     Circumstances,
     PrivateEstimator,
     Run,
     absent,
+    arguments_of,
+    fitted_values,
+    model_digest,
     size_before_reading,
 )
 from sottovoce.estimators.linear import DPLinearEstimator
@@ -58,9 +61,8 @@ from sottovoce.estimators.reading import (
     public_size,
     without_rows,
 )  # fmt: skip
-from sottovoce.estimators.remote import OpenedRows, ones, opened_once, scored, sent
+from sottovoce.estimators.remote import AroundModel, OpenedRows, ones, opened_once, scored, sent
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, SCALED_SEARCH, DPScaler
-from sottovoce.estimators.ties import UNPENALISED, arguments_of, fitted_values, model_digest
 from sottovoce.exceptions import ParameterError, PrivacyWarning, SottovoceError
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee

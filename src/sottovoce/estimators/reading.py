@@ -22,9 +22,8 @@ from sottovoce._entries import entries, refuse_no_column
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import pa
 from sottovoce._validation import refuse_masked
-from sottovoce.central.data.beside import is_large_map
 from sottovoce.central.data.operation import Holder
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, is_large_map
 from sottovoce.central.data.streamed import OutsideTable, RemoteTable, StreamedTable
 from sottovoce.central.kernels.passes import norms
 from sottovoce.central.kernels.rows import CSR

@@ -14,7 +14,6 @@ from sottovoce._validation import bounds, truth
 from sottovoce.central.data.labels import NumberLabels, ReadLabels
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.streamed import RemoteTable
-from sottovoce.central.data.targets import Numbers, Targets
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_bounds, clipped_regression, linear_regression
@@ -58,9 +57,6 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
     def read_labels(self, holder: Holder) -> None:
         rule = NumberLabels(type(self).__name__, *self.label_range(), self._middle(), self._label_unit())
         rule.refuse(holder.ask(ReadLabels(rule)))
-
-    def _targets(self, *, joint: bool) -> Targets:
-        return Numbers()
 
     def _offset(self, solution: Solution) -> float:
         return solution.offset + self._middle()

@@ -1,21 +1,25 @@
-"""Fitted models and tables whose rows are elsewhere: predictions and scores are made there."""
+"""Predictions by models inside others, and of tables whose rows are elsewhere: they are made there."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from copy import copy
 from dataclasses import dataclass
 from functools import wraps
-from typing import Any, TypeVar, cast
+from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._entries import numbers_of
+from sottovoce._numerics import Vector
 from sottovoce.central.data.beside import StepRows
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.streamed import RemoteTable, is_sparse, rows_after
+from sottovoce.estimators.base import LEFT_OUT
 from sottovoce.estimators.reading import check_columns
-from sottovoce.estimators.ties import LEFT_OUT
 from sottovoce.exceptions import DataError, ParameterError
 
 F = TypeVar("F", bound=Callable[..., Any])
@@ -164,3 +168,67 @@ def _refuse_beside(X: RemoteTable, y: Any, sample_weight: Any) -> None:
         )
     if not X.has_labels:
         raise ParameterError("the table on the cluster names no target: make it with target=NAME.")
+
+
+def _of_model(name: str, text: str) -> Any:
+    """Return a method that hands rows on to that of the model inside, there where the model has it."""
+
+    def has(self: "AroundModel") -> bool:
+        getattr(self._prototype(), name)  # its AttributeError says what is missing
+        return True
+
+    def method(self: "AroundModel", X: Any) -> Vector:
+        found: Vector = self._asked(name, X)
+        return found
+
+    method.__name__, method.__doc__ = name, text
+    return available_if(has)(method)
+
+
+class AroundModel(ABC):
+    """Sets the budget of a model, and predicts with it once it is fitted."""
+
+    _word: ClassVar[str]  # for what is around the model, in messages
+
+    def _refuse_own(self, part: Any, what: str, names: Sequence[str]) -> None:
+        """Refuse parameters of a part that are set here."""
+        for name in names:
+            if getattr(part, name) is not None:
+                raise ParameterError(
+                    f"{name} of the {what} must be None, because the {self._word} sets it; got "
+                    f"{getattr(part, name)!r}. Give {name} to {type(self).__name__}."
+                )
+
+    @abstractmethod
+    def _prototype(self) -> Any:
+        """Return a model of the same kind, fitted or not: it tells which methods there are."""
+
+    @abstractmethod
+    def _model(self) -> Any:
+        """Return the fitted model, or raise that there is none."""
+
+    def _before_model(self, X: Any) -> Any:
+        """Return the rows as the model takes them."""
+        return X
+
+    def _asked(self, method: str, X: Any) -> Any:
+        return getattr(self._model(), method)(self._before_model(X))
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """The public list of classes."""
+        found: NDArray[Any] = self._model().classes_
+        return found
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Predict with the model inside; see its ``predict``."""
+        predicted: NDArray[Any] = self._asked("predict", X)
+        return predicted
+
+    decision_function = _of_model("decision_function", "Return the scores of the model inside; see its own.")
+    predict_proba = _of_model("predict_proba", "Return the probabilities of the model inside; see its own.")
+    predict_log_proba = _of_model("predict_log_proba", "Return the logarithms of `predict_proba`.")
+
+    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
+        """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
+        return float(self._model().score(self._before_model(X), y, sample_weight))

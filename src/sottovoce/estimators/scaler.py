@@ -21,7 +21,7 @@ from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.row_memory import KEPT
 from sottovoce.central.data.streamed import OutsideTable, RemoteTable, SteppedTable, StreamedTable
-from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator
+from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator, arguments_of
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import (
     check_columns,
@@ -30,7 +30,6 @@ from sottovoce.estimators.reading import (
     read_features,
     refuse_copy_of_map,
 )
-from sottovoce.estimators.ties import arguments_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.randomness import Purpose, Streams

@@ -22,12 +22,20 @@ from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.data.streamed import OutsideTable
 from sottovoce.central.parallel import team
 from sottovoce.estimators._solvers import accelerated_solver
-from sottovoce.estimators.base import AroundModel, Circumstances, PrivateEstimator, public_rows, size_before_reading
+from sottovoce.estimators.base import (
+    Circumstances,
+    PrivateEstimator,
+    arguments_of,
+    model_digest,
+    public_rows,
+    size_before_reading,
+)
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.penalised import weight_bound
 from sottovoce.estimators.reading import holding_labels, least_rows, read_rows
 from sottovoce.estimators.regressor import DPLinearRegressor
+from sottovoce.estimators.remote import AroundModel
 from sottovoce.estimators.scaler import SCALED_SEARCH
 from sottovoce.estimators.search_plan import (
     SearchPlan,
@@ -39,7 +47,6 @@ from sottovoce.estimators.search_plan import (
     score_mechanism,
     scoring_for,
 )
-from sottovoce.estimators.ties import arguments_of, model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import Event

@@ -27,13 +27,12 @@ from sottovoce._validation import number, warn_of_large_delta
 from sottovoce.central.core import Asked, Driven, Release, drive
 from sottovoce.central.data.operation import Held
 from sottovoce.central.data.streamed import RemoteTable, StreamedTable
-from sottovoce.estimators.base import PrivateEstimator, public_rows
+from sottovoce.estimators.base import PrivateEstimator, model_digest, public_rows
 from sottovoce.estimators.classifier import DPLinearClassifier
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.pipeline import DPPipeline, example_of
 from sottovoce.estimators.reading import UnreadTable, check_columns, check_public_sizes, numbers, refuse_beside
 from sottovoce.estimators.search_plan import margins_of
-from sottovoce.estimators.ties import model_digest
 from sottovoce.evaluation.evaluation import Evaluation, released
 from sottovoce.evaluation.plan import EvaluationPlan, evaluation_receipt
 from sottovoce.evaluation.tables import (

@@ -7,8 +7,8 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
+from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import make_rows
-from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue
 from sottovoce.central.sums.largest_eigenvalue import (

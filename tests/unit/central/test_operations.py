@@ -9,11 +9,19 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 
 import sottovoce as sv
-from sottovoce.central.data.labels import ClassLabels, FindClasses, NumberLabels, ReadLabels, WeighRows
+from sottovoce.central.data.labels import (
+    BeginModel,
+    ClassLabels,
+    CountNear,
+    FindClasses,
+    NumberLabels,
+    ReadLabels,
+    Targets,
+    WeighRows,
+)
 from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
+from sottovoce.central.data.part import norms_within
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
-from sottovoce.central.data.rows import norms_within
-from sottovoce.central.data.targets import BeginModel, CountNear, OneAgainstRest, TakeTargets
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.passes import AcceleratedPass
 from sottovoce.exceptions import DataError
@@ -41,7 +49,7 @@ def test_sums_are_the_same_for_any_cut(ends, seed):
         holder = cut(X.astype(np.float32), TWO == "yes", cuts)
         sums = []
         begin = BeginModel(0, fresh=((DUAL, None), (DUAL_BEFORE, None)))
-        for one in (MeasureRows(), ScaleRows(2.0, 0.2), TakeTargets(OneAgainstRest(1)), begin):
+        for one in (MeasureRows(), ScaleRows(2.0, 0.2), Targets(against_rest=1), begin):
             holder.ask(one)
         draws = np.random.default_rng(seed)
         for momentum in (0.0, 0.3, 0.6):
@@ -123,7 +131,7 @@ def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
 @pytest.mark.parametrize("memory", [InMemory, OnDisk])
 def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before(memory):
     holder = cut(X, THREE, ENDS, memory=memory)
-    holder.ask(TakeTargets(OneAgainstRest(3)))
+    holder.ask(Targets(against_rest=3))
     for model in range(3):
         holder.ask(BeginModel(model, 0.25, (("dual", None), ("several", 3))))
         for part in holder.parts:

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
+from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import make_rows
-from sottovoce.central.data.targets import hold
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.whole_gram import Gram, LabelColumn, gram

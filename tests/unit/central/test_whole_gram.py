@@ -10,8 +10,8 @@ import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
 
+from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import make_rows
-from sottovoce.central.data.targets import hold
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
 from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products

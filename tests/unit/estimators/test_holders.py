@@ -14,7 +14,7 @@ from sklearn.base import clone
 from sklearn.preprocessing import FunctionTransformer, Normalizer, PolynomialFeatures
 
 import sottovoce as sv
-from sottovoce.central.data import beside, streamed
+from sottovoce.central.data import beside, part, streamed
 from sottovoce.central.data.streamed import ScratchTable
 from sottovoce.exceptions import DataError, ParameterError, StorageError
 from sottovoce.papers.dp_scd import SOLVERS, Minibatch
@@ -95,7 +95,7 @@ def small(monkeypatch):
     """Blocks of 64 rows, and every map is large."""
     monkeypatch.setattr(parquet, "_BLOCK_BYTES", 64 * D * 8)
     monkeypatch.setattr(streamed, "BLOCK_BYTES", 64 * D * 8)
-    monkeypatch.setattr(beside, "_SMALL", 0)
+    monkeypatch.setattr(part, "_SMALL", 0)
     monkeypatch.setattr(beside, "_PIECE_BYTES", 64 * D * 8)
 
 

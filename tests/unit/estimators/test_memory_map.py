@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.central.data import beside
+from sottovoce.central.data import part
 from sottovoce.central.kernels import passes
 from sottovoce.exceptions import DataError
 from support.pairs import by_pairs
@@ -17,7 +17,7 @@ PUBLIC = {"epsilon": 1.0, "delta": 1e-6, "data_norm": 1.0, "random_state": 0, "s
 
 @pytest.fixture
 def every_map_is_large(monkeypatch):
-    monkeypatch.setattr(beside, "_SMALL", 0)
+    monkeypatch.setattr(part, "_SMALL", 0)
 
 
 def saved(path, array):

@@ -25,10 +25,10 @@ from sklearn.preprocessing import (
 
 import sottovoce as sv
 from sottovoce.estimators import pipeline_plan
+from sottovoce.estimators.base import model_digest
 from sottovoce.estimators.persistence import load_model, save_model
 from sottovoce.estimators.pipeline_plan import model_epsilon, scaler_share
 from sottovoce.estimators.search_plan import margins_of
-from sottovoce.estimators.ties import model_digest
 from sottovoce.exceptions import AccountingError, DataError, ParameterError, PrivacyWarning
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import GaussianEvent

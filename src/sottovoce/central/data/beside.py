@@ -8,7 +8,6 @@ and have no name, so that nothing is left however the process ends.
 from collections.abc import Callable, Generator
 from contextlib import closing
 from dataclasses import dataclass, replace
-from mmap import mmap
 from typing import Any, Final
 
 import numpy as np
@@ -16,11 +15,10 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce.central.data.operation import Change, Effect
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, is_large_map
 from sottovoce.central.data.scratch import check_room, mapped
 from sottovoce.central.data.streamed import SteppedTable, StreamedTable, rows_after
 
-_SMALL: Final = 2**28  # bytes; up to this a map is copied like an array, which tools that map arrays unasked rely on
 _PIECE_BYTES: Final = 1 << 24  # of a map that are copied at once
 
 Places = NDArray[np.intp]
@@ -83,17 +81,6 @@ class StepRows(Change):
         raw = part.raw
         part.raw = SteppedTable(raw, self.step) if isinstance(raw, StreamedTable) else rows_after(self.step, raw)
         part.n_features = self.n_features
-
-
-def is_large_map(X: Any) -> bool:
-    """Tell whether this is an array of a memory map that had better not be copied into memory."""
-    array = X
-    while isinstance(X, np.ndarray):
-        if isinstance(X, np.memmap):
-            break
-        X = X.base
-    is_map = isinstance(X, np.memmap) or isinstance(X.obj if isinstance(X, memoryview) else X, mmap)
-    return is_map and array.size * max(array.itemsize, 4) > _SMALL
 
 
 def check_room_at_hand(table: Any, n_rows: int, n_features: int) -> None:

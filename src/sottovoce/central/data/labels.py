@@ -1,4 +1,7 @@
-"""Labels of rows: read where the rows are, checked, and kept as numbers or as places in the public list of classes."""
+"""Labels of rows: read where the rows are, checked, and kept as numbers or as places in the public list of classes.
+
+What each model of a fit is trained on follows from them by a public rule.
+"""
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
@@ -10,10 +13,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._entries import listed, numbers_of, places_in
-from sottovoce.central.data.operation import Change, Columns, Effect, Operation, is_number
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import LABEL, WEIGHT
+from sottovoce._numerics import Vector
+from sottovoce.central.data.operation import Change, Columns, Count, Effect, Operation, Ticks, is_number
+from sottovoce.central.data.part import Part, Rows
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, SCALE, TARGET, WEIGHT
 from sottovoce.central.data.streamed import StreamedTable
+from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
 
 _AT_ONCE: Final = 1 << 16  # labels that are read at once
@@ -212,3 +217,92 @@ def _given(part: Part) -> Generator[tuple[slice, NDArray[Any]]]:
     for start in range(0, max(1, part.n_samples), _AT_ONCE):
         place = slice(start, min(start + _AT_ONCE, part.n_samples))
         yield place, np.asarray(part.labels[place])
+
+
+@dataclass(frozen=True)
+class Targets(Change):
+    """Tells the rows what each model is trained on: it follows from the labels by a public rule, one model at a time.
+
+    ``against_rest``: how many models tell a class from all others: one for two classes, whose second one is +1, or one
+        for each of more; labels are places in the list of classes. None: models are trained on the labels as they are:
+        numbers, places for one model of all classes, or a vector for each row with a number for each model.
+    """
+
+    against_rest: int | None = None
+
+    effect = Effect.LASTING
+
+    def on(self, part: Part) -> None:
+        part.targets = self
+
+    def of(self, labels: NDArray[Any], model: int) -> Vector:
+        """Return the targets of some rows for a model, as doubles; what is returned may be ``labels`` itself."""
+        if self.against_rest is not None:
+            return np.where(labels == (1 if self.against_rest == 1 else model), 1.0, -1.0)
+        return np.ascontiguousarray(labels if labels.ndim == 1 else labels[:, model], np.float64)
+
+
+@dataclass(frozen=True)
+class BeginModel(Change):
+    """Sets the target of a model, and begins its dual variables at zero."""
+
+    model: int
+    location: float = 0.0  # released; it is taken off the targets
+    # Names of the columns of dual variables, and how many numbers each has for a row; None for one.
+    fresh: tuple[tuple[str, int | None], ...] = ()
+
+    effect = Effect.FIRST
+
+    def on(self, part: Part) -> None:
+        part.memory.new(TARGET)
+        for _, (labels, target) in part.columns([LABEL], [TARGET]):
+            target[:] = part.targets.of(labels, self.model)
+            if self.location:
+                target -= self.location
+        for name, width in self.fresh:
+            part.memory.new(name, width=width)
+
+
+@dataclass(frozen=True)
+class CountBelow(Count):
+    """The number of targets of the first model up to a level."""
+
+    level: float
+
+    reads = (LABEL,)
+
+    def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
+        return _one(part.targets.of(views[0], 0) <= self.level)
+
+
+@dataclass(frozen=True)
+class CountNear(Count):
+    """The number of targets of the first model within a distance of a location."""
+
+    location: float
+    distance: float
+
+    reads = (LABEL,)
+
+    def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
+        return _one(np.abs(part.targets.of(views[0], 0) - self.location) <= self.distance)
+
+
+def _one(inside: NDArray[np.bool_]) -> Ticks:
+    return np.array([np.count_nonzero(inside)], np.int64)
+
+
+def hold(rows: Rows, targets: Sequence[Vector], team: Team) -> Part:
+    """Return scaled rows in this process as their own holder, whose labels are the targets themselves (`Targets`).
+
+    ``rows``: their scales are copied, since operations change them.
+    ``targets``: of shape (n,); one for each model.
+    """
+    part = Part(rows.raw, team)
+    part.targets = Targets()
+    part.constant = rows.constant
+    part.memory.set(SCALE, rows.scale.copy())
+    part.memory.set(DIVISOR, rows.divisor.copy())
+    if targets:
+        part.memory.set(LABEL, targets[0] if len(targets) == 1 else np.stack(targets, axis=1))
+    return part

@@ -10,10 +10,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce.central.data.operation import Change, Columns, Count, Effect, Holder, Operation, Ticks, is_number
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
-from sottovoce.central.data.rows import (
+from sottovoce.central.data.part import (
     Matrix,
+    Part,
     Rows,
     RowUnit,
     describe_not_finite,
@@ -21,6 +20,7 @@ from sottovoce.central.data.rows import (
     norms_within,
     scales_for,
 )
+from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.data.streamed import is_sparse
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team

@@ -24,7 +24,7 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, Release, Tell
-from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.solvers.sgd import AVERAGED, Walk
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one

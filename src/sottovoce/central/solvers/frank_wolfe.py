@@ -36,7 +36,7 @@ from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number, whole_number
 from sottovoce.central.coefficient_sets import L1, CoefficientSet, coefficient_set
 from sottovoce.central.core import Asked, Release, Steps
-from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.selection import TICKS, BeginScores, ColumnChoice, MoveAlong, Scores
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu

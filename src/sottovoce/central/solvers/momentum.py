@@ -33,7 +33,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.central.calibration import share_by_rule
 from sottovoce.central.core import Asked, Release, Tell
-from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.plan import Plan, Solution, TrainingFacts
 from sottovoce.central.split import AFTER_STEPS, Split, State, averaged, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum

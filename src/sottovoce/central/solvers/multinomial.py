@@ -35,10 +35,9 @@ from scipy.optimize import minimize
 from sottovoce._numerics import Vector
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Release, Tell
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.labels import BeginModel
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Solution
 from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
 from sottovoce.central.solvers.momentum import far_steps, pays, steps_for

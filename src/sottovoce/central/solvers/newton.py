@@ -38,8 +38,8 @@ import numpy as np
 from sottovoce._validation import whole_number
 from sottovoce.central.calibration import check_share, share_by_rule
 from sottovoce.central.core import Asked, Release
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.row_memory import DUAL
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.newton_schedule import PATIENT, QUICK, Curvature, NewtonSchedule, NewtonSteps, Pace
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.split import Split, unshortened

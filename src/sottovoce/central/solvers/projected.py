@@ -17,9 +17,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.data.rows import Rows
 from sottovoce.central.solvers.frank_wolfe import PlanInSet
 from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
 

@@ -47,7 +47,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number as number_within
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Keep, Release
-from sottovoce.central.data.targets import BeginModel
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.split import Split, State, averaged, median, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum

@@ -19,11 +19,10 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.calibration import moved_for_accuracy
 from sottovoce.central.core import Asked, Keep, Release, Unprotected
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import AtHome
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import TARGET, WEIGHT
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution

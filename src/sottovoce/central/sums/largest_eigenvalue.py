@@ -23,8 +23,7 @@ from sottovoce._numerics import ROUNDING_SLACK
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.operation import AtHome, Columns, Holder, Operation, Ticks
-from sottovoce.central.data.part import Part
-from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.sums.whole_gram import Gram, Products, Projection, Triangle
 from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, most_rows
 from sottovoce.privacy.adjacency import Neighbours

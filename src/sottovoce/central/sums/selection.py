@@ -32,9 +32,8 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce.central.coefficient_sets import CoefficientSet
 from sottovoce.central.data.operation import AtHome, Change
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.data.rows import Rows
 from sottovoce.central.kernels import columns, passes
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.parallel import Team

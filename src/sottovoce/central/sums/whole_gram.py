@@ -20,11 +20,10 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.core import Asked, Release
+from sottovoce.central.data.labels import Targets
 from sottovoce.central.data.operation import Columns, Operation, Ticks
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import LABEL
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import Targets
 from sottovoce.central.kernels import passes, whole
 from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
 from sottovoce.privacy.adjacency import Neighbours

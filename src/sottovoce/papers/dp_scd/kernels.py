@@ -6,7 +6,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.data.rows import Rows
+from sottovoce.central.data.part import Rows
 from sottovoce.central.data.streamed import is_sparse
 from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict

@@ -23,9 +23,8 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, whole_number
 from sottovoce.central.core import Asked, Release, Shuffle, Tell
 from sottovoce.central.data.operation import AtHome, Change
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, Rows, norm_bounds
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.data.rows import Rows, norm_bounds
 from sottovoce.central.kernels import passes
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.solvers.sgd import safe_rate

@@ -28,11 +28,10 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, whole_number
 from sottovoce.central.core import Asked, Release, Shuffle
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import AtHome, Change
-from sottovoce.central.data.part import Part
+from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import DUAL, TARGET
-from sottovoce.central.data.rows import Rows
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism

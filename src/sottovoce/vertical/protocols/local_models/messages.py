@@ -2,7 +2,7 @@
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.lengths import make_rows
-from sottovoce.central.data.rows import RowUnit
+from sottovoce.central.data.part import RowUnit
 from sottovoce.central.parallel import team
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, event_text
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS

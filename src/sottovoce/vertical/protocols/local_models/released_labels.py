@@ -36,8 +36,8 @@ import numpy as np
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.central.core import Asked, Driven, drive, replay
-from sottovoce.central.data.rows import Rows, RowUnit
-from sottovoce.central.data.targets import hold
+from sottovoce.central.data.labels import hold
+from sottovoce.central.data.part import Rows, RowUnit
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Solution

@@ -22,10 +22,10 @@ from scipy.linalg import eigh
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release
+from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
-from sottovoce.central.data.targets import BeginModel
 from sottovoce.central.plan import Solution
 from sottovoce.central.sums.clipped_sums import Ticks, sum_mechanism
 from sottovoce.central.sums.passes import ClippedSlopes

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import choice, magnitude, number, whole_number
-from sottovoce.central.data.rows import RowUnit
+from sottovoce.central.data.part import RowUnit
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.calibration import gaussian_mu

@@ -13,7 +13,7 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
-from sottovoce.central.data.rows import RowUnit
+from sottovoce.central.data.part import RowUnit
 from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.table.columns import bounded_pieces
 
