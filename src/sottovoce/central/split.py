@@ -59,10 +59,6 @@ _LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when most of the
 _MOST_OF_TWO, _LOOSE_OF_TWO = 0.75, 0.75
 
 
-def number_of_counts(*, located: bool) -> int:
-    return _SCALE_STEPS + (_LOCATION_STEPS if located else 0)
-
-
 def most_rows_bound(n_public: int, neighbours: Neighbours, mu: float, *, two: bool) -> Asked[float]:
     """Release a bound that most rows keep, in units of the public one, by noisy bisection.
 
@@ -101,7 +97,7 @@ def label_location_and_scale(
     The scale is on a geometric grid with two edges a factor of 2, from 1 / 4096 to 1 times the widest distance; where
     the noise is too large for that quantile, it is what a nearer one says of it for a normal law, at most the widest.
     """
-    counting = _counting(number_of_counts(located=located), neighbours, mu)
+    counting = _counting(_SCALE_STEPS + _LOCATION_STEPS * located, neighbours, mu)
     if located:
         location = yield from median(n_public, bound, counting, _OF_LABELS)
     else:

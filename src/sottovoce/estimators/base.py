@@ -76,7 +76,7 @@ class Circumstances(NamedTuple):
     fits: int = 1  # which fit of the table it is that no ledger adds up
 
     def receipt(
-        self, plan: FrozenPlan, unit: str, parameters: Mapping[str, object], *, last: Mapping[str, object],
+        self, plan: FrozenPlan, parameters: Mapping[str, object], *, last: Mapping[str, object],
         exceptions: Sequence[str] = (), **said: Any,
     ) -> Guarantee:  # fmt: skip
         """Return the receipt of a fit.
@@ -85,6 +85,7 @@ class Circumstances(NamedTuple):
         ``exceptions``: what is not covered, beside what no fit covers.
         ``said``: what else `make_receipt` is told.
         """
+        unit = unit_of(plan.max_rows_per_group)
         before = (_BEFORE.format(", ".join(self.steps)),) if self.steps else ()
         steps, (first, *rest) = {STEPS: list(self.steps)} if self.steps else {}, _NOT_COVERED
         others = (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
@@ -263,7 +264,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         of = {"of": type(self._prototype()).__name__} if hasattr(self, "_prototype") else {}
         with charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=plan.adjacency, seeded=streams.seeded,
-            unit=self.unit(), plan={"estimator": type(self).__name__, **of, **plan.summary()},
+            unit=unit_of(plan.max_rows_per_group), plan={"estimator": type(self).__name__, **of, **plan.summary()},
         ) as charge:  # fmt: skip
             charge.looking()
             yield Run(streams, charge, plan_for, models, steps)
@@ -272,10 +273,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     def _column_names(self) -> list[str] | None:
         """The names of the columns, for messages."""
         return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-
-    def unit(self) -> str:
-        """Return whom the guarantee speaks of, in words: one row, or one person."""
-        return unit_of(getattr(self, "max_rows_per_group", None))
 
     # of those with the parameters of a table
 

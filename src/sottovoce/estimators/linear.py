@@ -324,7 +324,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         name, beyond = self._rows
         return run.receipt(
             plan,
-            self.unit(),
             {
                 "estimator": type(self).__name__,
                 "solver": plan.solver,

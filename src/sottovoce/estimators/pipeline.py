@@ -527,7 +527,6 @@ def pipeline_receipt(
         facts |= {**share, "scaler": arguments_of(scaler)}
     return run.receipt(
         plan,
-        part.unit,
         {**part.parameters, **plan.details(), "pipeline": facts},
         last={},
         mechanism="; then, on scaled columns: ".join((*scaled, part.mechanism)),

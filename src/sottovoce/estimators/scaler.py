@@ -207,7 +207,6 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         """Return the receipt of a release; `sottovoce.report` makes it again from its own parameters, and compares."""
         return run.receipt(
             plan,
-            self.unit(),
             {
                 "estimator": type(self).__name__,
                 **plan.details(),

@@ -312,7 +312,6 @@ def search_receipt(
     """
     return run.receipt(
         plan,
-        trial.unit,
         {**trial.parameters, **plan.details(), "search": plan.facts()},
         last={"arguments": arguments_of(best)},
         mechanism=(

@@ -18,7 +18,6 @@ from sottovoce.central.data.part import (
     describe_not_finite,
     norm_bounds,
     norms_within,
-    scales_for,
 )
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.data.streamed import is_sparse
@@ -98,7 +97,8 @@ class ScaleRows(Change):
         unit = RowUnit(self.data_norm, self.constant)
         part.constant = unit.entry
         for _, (length, scale, divisor) in part.columns([LENGTH], [SCALE, DIVISOR]):
-            scale[:] = scales_for(length, unit)
+            # at most 1 long with their constant
+            scale[:] = np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
             divisor[:] = norm_bounds(scale, length, unit.entry)
         part.memory.drop(LENGTH)
 

@@ -123,11 +123,6 @@ class Rows(NamedTuple):
         return out
 
 
-def scales_for(length: Vector, unit: RowUnit) -> Vector:
-    """Return what raw rows of a ``length`` are multiplied by, to be at most 1 long with their constant."""
-    return np.minimum(unit.scale, 1.0 / np.maximum(length, 1e-300) / unit.whole)
-
-
 def norms_within(divisor: Vector, constant: float) -> Vector:
     """Return an upper bound on the norm of each row without its constant, over the largest that it can be."""
     # the divisor is the norm with the constant, rounded: the root of the difference is off by 1e-8 at most
