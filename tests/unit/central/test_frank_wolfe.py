@@ -11,7 +11,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 import sottovoce as sv
 from sottovoce.central.coefficient_sets import SETS, coefficient_set
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import BoundedRangeEvent, RepeatedEvent
 from support.pairs import by_pairs
 
@@ -171,16 +171,6 @@ def test_several_classes_share_the_budget():
     assert model.guarantee_.event.count == 3 * model.n_iter_
     assert 0.98 * 20.0 < model.guarantee_.epsilon_at(1e-5) <= 20.0
     np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-
-
-@BOTH
-@pytest.mark.parametrize("stored", [np.asarray, sp.csr_array])
-@pytest.mark.parametrize("value", [math.nan, math.inf])
-def test_nan_and_infinity(make, y, stored, value):
-    bad = X.copy()
-    bad[17, 2] = value
-    with pytest.raises(DataError, match="row 17, column 2"):
-        make().fit(stored(bad), y)
 
 
 def test_labels_outside_their_bounds_are_clipped():
