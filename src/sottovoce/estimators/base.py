@@ -269,11 +269,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
             charge.looking()
             yield Run(streams, charge, plan_for, models, steps)
 
-    @property
-    def _column_names(self) -> list[str] | None:
-        """The names of the columns, for messages."""
-        return list(self.feature_names_in_) if hasattr(self, "feature_names_in_") else None
-
     # of those with the parameters of a table
 
     def public_facts(self: Any, n_samples: int, n_features: int) -> dict[str, Any]:

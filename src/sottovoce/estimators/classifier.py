@@ -100,7 +100,8 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
             _refuse_no_classes(names)
         rule = ClassLabels(names)
         labels = holder.ask(ReadLabels(rule))
-        rule.refuse(labels)
+        if labels.number:
+            rule.refuse(labels)
         self.classes_ = rule.known(labels.kind)
 
     def _label_assumptions(self) -> tuple[str, ...]:

@@ -266,7 +266,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 if not (len(places) or plan.is_private):
                     raise DataError("groups names nobody, so no row is left to train on.")
             # all rows are looked at, whichever were drawn: no refusal depends on the coins
-            measure_rows(holder, self._column_names)
+            measure_rows(holder, getattr(self, "feature_names_in_", None))
             if places is not None or not plan.in_order:
                 holder.ask(UseRows(places, starts if plan.cuts_persons and plan.neighbours.rows > 1 else None))
             one_by_one = plan.loss.is_classification and not plan.joint

@@ -183,17 +183,15 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         if len(scalers) > 1:
             raise ParameterError(f"at most one step may be a DPScaler; got {len(scalers)}.")
         for name, step in named:
-            if isinstance(step, PrivateEstimator):
-                self._refuse_own_budget(name, step)
+            if not isinstance(step, DPLinearEstimator | DPScaler):
+                continue
+            self._refuse_own(step, f"step {name!r}", _SET_HERE)
+            if step.adjacency not in ("zero-out", self.adjacency):
+                raise ParameterError(
+                    f"adjacency of the step {name!r} is {step.adjacency!r}, that of the pipeline {self.adjacency!r}: "
+                    "give it to DPPipeline."
+                )
         return model, scalers[0] if scalers else None
-
-    def _refuse_own_budget(self, name: str, step: Any) -> None:
-        self._refuse_own(step, f"step {name!r}", _SET_HERE)
-        if step.adjacency not in ("zero-out", self.adjacency):
-            raise ParameterError(
-                f"adjacency of the step {name!r} is {step.adjacency!r}, that of the pipeline {self.adjacency!r}: give "
-                "it to DPPipeline."
-            )
 
     def _is_scaled(self, scaler: ColumnScalesPlan | None) -> bool:
         """Whether the model sees scaled columns as they are, by a scaler that releases or released something."""
@@ -325,7 +323,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         if isinstance(X, RemoteTable) and self.known_models() is None:
             raise ParameterError("classes is missing: a pipeline on a cluster is planned before labels are read.")
         try:
-            with self.running(X, y, bounded=bool(rows)) as run, opened_once(X) as table:
+            with self.running(X, y) as run, opened_once(X) as table:
                 self._train(table, y, rows, run)
         finally:
             self.__dict__.pop("_example", None)

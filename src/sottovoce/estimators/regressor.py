@@ -56,7 +56,9 @@ class DPLinearRegressor(RegressorMixin, DPLinearEstimator):  # type: ignore[misc
 
     def read_labels(self, holder: Holder) -> None:
         rule = NumberLabels(type(self).__name__, *self.label_range(), self._middle(), self._label_unit())
-        rule.refuse(holder.ask(ReadLabels(rule)))
+        labels = holder.ask(ReadLabels(rule))
+        if labels.number:
+            rule.refuse(labels)
 
     def _offset(self, solution: Solution) -> float:
         return solution.offset + self._middle()

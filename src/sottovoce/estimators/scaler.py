@@ -20,7 +20,7 @@ from sottovoce.central.core import drive
 from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.row_memory import KEPT
-from sottovoce.central.data.streamed import OutsideTable, RemoteTable, SteppedTable, StreamedTable
+from sottovoce.central.data.streamed import OutsideTable, RemoteTable, SteppedTable, StreamedTable, is_sparse
 from sottovoce.estimators.base import ADJACENCY, MAX_ROWS, N_PUBLIC, Circumstances, PrivateEstimator, arguments_of
 from sottovoce.estimators.plain import cut_columns
 from sottovoce.estimators.reading import (
@@ -176,7 +176,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         else:
             X = read_features(self, X)
         with holding(self, X, labelled=False) as holder:
-            measure_rows(holder, self._column_names)
+            measure_rows(holder, getattr(self, "feature_names_in_", None))
         return X
 
     def release(
@@ -253,7 +253,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         """Return rows scaled; `transform` checks them before."""
         most = min(self.cut_, _LARGEST)
         with np.errstate(over="ignore"):
-            if _is_sparse(X):
+            if is_sparse(X):
                 cut = np.clip(X.data / self.scale_[X.indices], -most, most).astype(X.dtype, copy=False)
                 return sp.csr_array((cut, X.indices, X.indptr), shape=X.shape)
             scaled = (X - self.location_) / self.scale_
@@ -272,7 +272,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         """
         X = self._checked(X, names=False)
         with np.errstate(over="ignore"):
-            if _is_sparse(X):
+            if is_sparse(X):
                 data = (X.data * self.scale_[X.indices]).astype(X.dtype, copy=False)
                 return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
             return (X * self.scale_ + self.location_).astype(X.dtype, copy=False)
@@ -300,8 +300,3 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         """
         check_is_fitted(self, "scale_")
         return cut_columns(self, self.location_, self.scale_, min(self.cut_, _LARGEST))
-
-
-def _is_sparse(X: Any) -> bool:
-    """Tell so; in a function of its own, after which the type checker does not take X for an abstract matrix."""
-    return bool(sp.issparse(X))

@@ -271,7 +271,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             if prototype.classes is None:
                 prototype.classes = list(prototype.classes_)
         with team() as threads:
-            measure_rows(Part(X, threads), prototype._column_names)
+            measure_rows(Part(X, threads), getattr(prototype, "feature_names_in_", None))
         return prototype, X, y, numbers
 
     def _trials(self, prototype: DPLinearEstimator, plan: SearchPlan, streams: Streams) -> list[_Trial]:

@@ -46,7 +46,8 @@ class LabelRule(ABC):
         """Return the numbers for some labels, and which of these are bad."""
 
     @abstractmethod
-    def refuse(self, bad: BadLabels) -> None: ...
+    def refuse(self, bad: BadLabels) -> None:
+        """Raise that some labels break the rule."""
 
 
 @dataclass(frozen=True)
@@ -71,13 +72,12 @@ class NumberLabels(LabelRule):
         return (np.clip(given, self.low, self.high) - self.middle) / self.unit, ~np.isfinite(given)
 
     def refuse(self, bad: BadLabels) -> None:
-        if bad.number:
-            what = {"inf": "infinity", "-inf": "infinity", "nan": "NaN", "None": "NaN"}.get(str(bad.label))
-            what = f"{bad.label!r}, but y must hold numbers for {self.model}" if what is None else what
-            raise DataError(
-                f"Input y contains {what}: row {bad.row} ({bad.number} row(s) in all). Replace missing labels by a "
-                "public constant, or drop those rows, before fit."
-            )
+        what = {"inf": "infinity", "-inf": "infinity", "nan": "NaN", "None": "NaN"}.get(str(bad.label))
+        what = f"{bad.label!r}, but y must hold numbers for {self.model}" if what is None else what
+        raise DataError(
+            f"Input y contains {what}: row {bad.row} ({bad.number} row(s) in all). Replace missing labels by a public "
+            "constant, or drop those rows, before fit."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,7 +97,8 @@ class ClassLabels(LabelRule):
     def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
         """Return places; a label that is not in the list is bad, and has place 0."""
         known = self.known(values.dtype.kind)
-        if _are_alike(values, known):
+        kinds = values.dtype.kind, known.dtype.kind
+        if kinds == ("U", "U") or all(kind in "biuf" for kind in kinds):
             places = np.minimum(np.searchsorted(known, values), len(known) - 1)
             bad = known[places] != values
         else:
@@ -106,8 +107,6 @@ class ClassLabels(LabelRule):
         return np.where(bad, 0, places).astype(self.dtype), bad
 
     def refuse(self, bad: BadLabels) -> None:
-        if not bad.number:
-            return
         whole = bad.kind in "iu" and self.names.dtype.kind in "iu"
         hint = " Ensembles of scikit-learn number labels 0, 1, ...: give their members such classes." if whole else ""
         a_place = "" if self.known(bad.kind) is self.names else "a place (from 0) "
@@ -202,11 +201,6 @@ class WeighRows(Change):
         for _, (codes, weight) in part.columns([LABEL], [WEIGHT]):
             weight *= each[codes]
             weight[weight < _NEGLIGIBLE] = 0.0
-
-
-def _are_alike(values: NDArray[Any], known: NDArray[Any]) -> bool:
-    kinds = values.dtype.kind, known.dtype.kind
-    return kinds == ("U", "U") or all(kind in "biuf" for kind in kinds)
 
 
 def _given(part: Part) -> Generator[tuple[slice, NDArray[Any]]]:

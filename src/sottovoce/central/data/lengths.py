@@ -160,7 +160,7 @@ class Shorten(Change):
     effect = Effect.LASTING
 
     def on(self, part: Part) -> None:
-        most = _longest(part)
+        most = math.sqrt(max(1.0 - part.constant**2, 0.0))  # length of the longest row without its constant
         for _, (scale, divisor) in part.columns([], [SCALE, DIVISOR]):
             norms = norms_within(divisor, part.constant)
             factor = 1.0 / np.maximum(norms, self.bound)
@@ -178,7 +178,3 @@ class CountWithin(Count):
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
         return np.array([np.count_nonzero(norms_within(views[0], part.constant) <= self.bound)], np.int64)
-
-
-def _longest(part: Part) -> float:
-    return math.sqrt(max(1.0 - part.constant**2, 0.0))

@@ -87,12 +87,6 @@ class SufficientStatisticsPlan(Plan):
             mu=self.split.steps,
         )
 
-    def label_clip(self, scale: float) -> float:
-        """Return the largest |y - location| that counts, for a released scale of the labels."""
-        growth = math.sqrt(self.split.steps * math.sqrt(self.n_units / self.n_weights))
-        multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
-        return multiple * scale
-
     def train(self) -> Asked[Solution]:
         scales = yield from self.split.scales()
         clip, mechanism = self._label_clip_for(scales), self.gram_mechanism()
@@ -107,9 +101,12 @@ class SufficientStatisticsPlan(Plan):
         return replace(solution, unpenalised=self._least_squares(moments, clip))
 
     def _label_clip_for(self, scales: Scales) -> float:
+        """Return the largest |y - location| that counts, for released scales of the labels."""
         assert self.label_bound is not None
         clip = self.label_bound + abs(scales.location)
-        return min(clip, self.label_clip(scales.label)) if self.clip_labels else clip
+        growth = math.sqrt(self.split.steps * math.sqrt(self.n_units / self.n_weights))
+        multiple = max(_LEAST_CLIP, _CLIP_GROWTH * growth)
+        return min(clip, multiple * scales.label) if self.clip_labels else clip
 
     def _least_squares(self, moments: NoisyMoments, clip: float) -> Unpenalised | None:
         """Return what intervals are made of, in the unit of the labels, or None where the secret n stands in the way.

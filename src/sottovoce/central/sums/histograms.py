@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, cast
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.data.operation import Columns, Count, Counted, Operation, RowSum, Ticks, are_counts
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, KEPT, LENGTH, TARGET
+from sottovoce.central.data.streamed import is_sparse
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.privacy.adjacency import Neighbours
@@ -38,7 +38,11 @@ class CountLengths(Count):
     size, times = sum(LENGTH_BINS // width for width in LENGTH_WIDTHS), len(LENGTH_WIDTHS)
 
     def counts(self, part: "Part", views: Sequence[NDArray[Any]]) -> Ticks:
-        return _of_lengths(views[0])
+        """Return the counts of all bins, those of the widest first."""
+        (norms,) = views
+        places = np.minimum(np.searchsorted(LENGTH_EDGES * _ROUNDED, norms[norms > 0.0]), LENGTH_BINS - 1)
+        narrow: NDArray[np.int64] = np.bincount(places, minlength=LENGTH_BINS)
+        return np.concatenate([narrow.reshape(-1, width).sum(axis=1) for width in LENGTH_WIDTHS])
 
 
 def lengths_mechanism(neighbours: Neighbours, mu: float) -> GridGaussian:
@@ -62,13 +66,6 @@ class LargestLength(Operation[float]):
 
     def blank(self) -> float:
         return 0.0
-
-
-def _of_lengths(norms: Vector) -> Ticks:
-    """Return the counts of all bins, those of the widest first."""
-    places = np.minimum(np.searchsorted(LENGTH_EDGES * _ROUNDED, norms[norms > 0.0]), LENGTH_BINS - 1)
-    narrow: NDArray[np.int64] = np.bincount(places, minlength=LENGTH_BINS)
-    return np.concatenate([narrow.reshape(-1, width).sum(axis=1) for width in LENGTH_WIDTHS])
 
 
 DISTANCE_BINS: Final = 12  # of each sign: the smallest edge is 1 / 2048 of the largest
@@ -193,7 +190,7 @@ def _entries(X: Any, columns: NDArray[np.intp] | None = None) -> Iterator[tuple[
     step = max(1, PIECE * 64 // X.shape[1])
     for lo in range(0, X.shape[0], step):
         piece = X[lo : lo + step]
-        if _is_sparse(piece):
+        if is_sparse(piece):
             yield piece.indices.astype(np.intp), piece.data.astype(np.float64)
             continue
         taken = np.asarray(piece if columns is None else piece[:, columns], dtype=np.float64)
@@ -211,21 +208,17 @@ def _by_magnitude(X: Any) -> NDArray[np.int64]:
         cell = OCTAVES + np.where(near, 0, np.where(value > 0.0, octave + 1, -octave - 1))
         total += np.bincount(place * CELLS + cell, minlength=len(total))
     counts = total.reshape(width, CELLS)
-    if _is_sparse(X):
+    if is_sparse(X):
         counts[:, OCTAVES] += X.shape[0] - counts.sum(axis=1)
     return counts
 
 
 def _in_cells(X: Any, columns: NDArray[np.intp], low: Vector, unit: Vector) -> NDArray[np.int64]:
     """Return exact counts in cells of the width ``unit`` from ``low`` on; what is beyond is in the first or last."""
-    dense = X[:, columns].toarray() if _is_sparse(X) else X
+    dense = X[:, columns].toarray() if is_sparse(X) else X
     total = np.zeros(len(columns) * ZOOM_CELLS, np.int64)
-    for place, value in _entries(dense, None if _is_sparse(X) else columns):
+    for place, value in _entries(dense, None if is_sparse(X) else columns):
         with np.errstate(over="ignore"):  # cut before the cast: infinity is beyond the last cell
             cell = np.clip(np.floor((value - low[place]) / unit[place]), 0, ZOOM_CELLS - 1).astype(np.int64)
         total += np.bincount(place * ZOOM_CELLS + cell, minlength=len(total))
     return total.reshape(len(columns), ZOOM_CELLS)
-
-
-def _is_sparse(X: Any) -> bool:
-    return bool(sp.issparse(X))

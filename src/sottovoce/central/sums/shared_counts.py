@@ -54,7 +54,9 @@ class BinnedMargins(RowSum):
         binned_margins(rows, views[0], self.w, NODES, PARTS, lo, hi, total)
 
     def protected(self, exact: Ticks, mechanism: "SharedCounts") -> Ticks:
-        ticks: Ticks = (design_for(mechanism.prior).matrix @ exact.ravel()) >> mechanism.bits
+        # by so many binary digits ticks are coarser than the finest ones
+        bits = round(math.log2(mechanism.grid.tick / _TICK))
+        ticks: Ticks = (design_for(mechanism.prior).matrix @ exact.ravel()) >> bits
         return ticks
 
 
@@ -79,11 +81,6 @@ class SharedCounts:
         tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
         coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
         return GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
-
-    @property
-    def bits(self) -> int:
-        """By how many binary digits ticks are coarser than the finest ones."""
-        return round(math.log2(self.grid.tick / _TICK))
 
     def release(self, ticks: Ticks, noise: np.random.Generator) -> tuple[Vector, GaussianEvent]:
         return self.grid.release(ticks, noise)

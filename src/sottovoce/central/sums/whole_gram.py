@@ -135,7 +135,9 @@ class Products:
 
     def add(self, rows: Rows, lo: int, hi: int, border: Vector) -> None:
         """Add the rows lo to hi of a block; ``border`` is what they have in further columns."""
-        if (self._projection is None and pairs_pay(rows)) or (self._projection and sp.issparse(rows.raw)):
+        # with so few entries in a row a product entry by entry is faster than a dense one
+        few = rows.work * _PAIRS_PAY < rows.n_samples * rows.n_weights
+        if sp.issparse(rows.raw) and (self._projection is not None or few):
             for first in range(lo, hi, _FEW):
                 end = min(first + _FEW, hi)
                 words, beside = self.sum.open(end - first), border[first - lo : end - lo]
@@ -179,11 +181,6 @@ class Products:
         if self._filled:
             self._multiply()
         return WholeNumbers(*self.sum.total())
-
-
-def pairs_pay(rows: Rows) -> bool:
-    """Whether rows have so few entries that a product entry by entry is faster than a dense one."""
-    return sp.issparse(rows.raw) and rows.work * _PAIRS_PAY < rows.n_samples * rows.n_weights
 
 
 def symmetric(entries: Vector, width: int) -> Vector:
