@@ -122,17 +122,12 @@ def refuse_beside(X: Any, **values: Any) -> None:
 
 
 def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
-    """Return X as a C-contiguous float array, a canonical CSR matrix or a table on disk, and y as it is.
+    """Return X, in memory, as a C-contiguous float array or a canonical CSR matrix, and y as it is.
 
     The estimator is told number and names of the columns.
     """
     if isinstance(X, UnreadTable):
         X, y = X.read()
-    if isinstance(X, StreamedTable):
-        check_columns(estimator, X, reset=True)
-        y = entries(X.labels() if y is None else y)
-        check_consistent_length(X, y)
-        return X, y
     if y is None:
         validate_data(estimator, X, y, **_CHECKS)  # says that y is missing
     X = read_features(estimator, X)
@@ -287,10 +282,13 @@ def holding(estimator: Any, X: Any, y: Any = None, *, labelled: bool = True) -> 
         with X.opened() as holder, _products(X):
             yield holder
         return
-    if labelled and isinstance(X, StreamedTable) and y is None:
-        if not X.has_labels:
-            X.labels()  # says that there are none
+    if labelled and isinstance(X, StreamedTable):
         check_columns(estimator, X, reset=True)
+        if y is not None:
+            y = entries(y)
+            check_consistent_length(X, y)
+        elif not X.has_labels:
+            X.labels()  # says that there are none
     elif labelled:
         X, y = read_rows(estimator, X, y)
     with team() as threads, _products(X):
