@@ -42,7 +42,7 @@ from sottovoce.privacy.event import (
     quiet,
     shift_squared,
 )
-from sottovoce.privacy.profiles.bounded_range import BoundedRangeProfile, bounded_range_profile, is_affordable
+from sottovoce.privacy.profiles.bounded_range import bounded_range_profile, is_affordable
 from sottovoce.privacy.profiles.gaussian import MOST_NOISE, gaussian_delta, gaussian_divergence, gaussian_epsilon
 from sottovoce.privacy.profiles.response import MOST_LOSSES, count_of_losses, response_losses
 from sottovoce.privacy.trials import TrialCount
@@ -197,7 +197,28 @@ def mu_of(counts: Counts) -> float:
         if basic.offers.noise is None and basic.offers.response is None:
             others = "" if basic.loss_step(times, 0.0) is None else "PLDAccountant or "
             raise AccountingError(f"exact Gaussian accounting does not cover {basic!r}; use {others}RenyiAccountant.")
+    return _shift(counts)
+
+
+def _shift(counts: Counts) -> float:
     return math.hypot(*sorted(math.sqrt(times) / noise for noise, times in offered(counts, "noise").items()))
+
+
+def _pure_epsilon(counts: Counts) -> float:
+    """Return the epsilons of responses and selections added up; ``inf`` beside more than Gaussian releases."""
+    each = [(times, *basic.offers[:3]) for basic, times in ordered(counts)]
+    pure = [n * (math.inf if noise is one is width is None else one or width or 0.0) for n, noise, one, width in each]
+    return sum(pure) * (1.0 + 2.0**-50 * len(pure))
+
+
+def _basic_epsilon(counts: Counts, delta: float) -> float:
+    """Return what follows from adding up: the exact epsilon of Gaussian releases and the epsilons of pure ones."""
+    return _pure_epsilon(counts) + gaussian_epsilon(_shift(counts), delta)
+
+
+def _basic_delta(counts: Counts, epsilon: float) -> float:
+    pure = _pure_epsilon(counts)
+    return gaussian_delta(_shift(counts), (epsilon - pure) * (1.0 - 2.0**-50)) if pure <= epsilon else 1.0
 
 
 def _mixed_delta(mu: float, losses: Vector, shares: Vector, epsilon: float) -> float:
@@ -211,70 +232,48 @@ def _beside(curve: Callable[[float], float], losses: Vector, shares: Vector, eps
     return math.fsum(share * curve(epsilon - loss) for loss, share in pairs)
 
 
-def _are_of_one_width(widths: Counter[float]) -> bool:
-    return len(widths) == 1 and all(is_affordable(*each) for each in widths.items())
-
-
-def _others(counts: Counts) -> Counts:
-    return Counter({basic: times for basic, times in counts.items() if basic.offers.window is None})
-
-
-class BoundedRangeAccountant(Accountant):
-    """Bounded-range releases of one width, each chosen with those before it in sight: about 2,000 of them, or fewer."""
-
-    name = "optimal adaptive composition of bounded-range mechanisms"
-
-    @classmethod
-    def covers(cls, counts: Counts) -> bool:
-        return all(basic.offers.window is not None for basic in counts) and _are_of_one_width(offered(counts, "window"))
-
-    def _epsilon(self, counts: Counts, delta: float) -> float:
-        profile, most = self._profile(counts)
-        return min(most, profile.epsilon(delta)) if profile is not None else most
-
-    def _delta(self, counts: Counts, epsilon: float) -> float:
-        profile, most = self._profile(counts)
-        if epsilon >= most:
-            return 0.0
-        return profile.delta(epsilon) if profile is not None else 1.0
-
-    def _profile(self, counts: Counts) -> tuple[BoundedRangeProfile | None, float]:
-        """Return the profile (None where it is not worth the memory), and the pure epsilon of basic composition."""
-        self._check(counts, "releases of one BoundedRangeEvent, about 2,000 if they are narrow")
-        ((width, times),) = offered(counts, "window").items()
-        most = times * width * (1.0 + 2.0**-50)
-        return (None if is_far(counts) else bounded_range_profile(width, times)), most
-
-
 class MixedSelectionAccountant(Accountant):
-    """Bounded-range releases of one width beside Gaussian releases and up to 1,023 losses of randomised responses."""
+    """Bounded-range releases of one width, about 2,000 or fewer, beside Gaussians and 1,023 losses of responses."""
 
     name = "optimal composition of bounded-range, Gaussian and randomised-response releases"
 
     @classmethod
     def covers(cls, counts: Counts) -> bool:
-        return _are_of_one_width(offered(counts, "window")) and MixedAccountant.covers(_others(counts))
+        widths = offered(counts, "window")
+        others = Counter({basic: times for basic, times in counts.items() if basic.offers.window is None})
+        affordable = len(widths) == 1 and all(is_affordable(*each) for each in widths.items())
+        return affordable and MixedAccountant.covers(others)
 
     def _epsilon(self, counts: Counts, delta: float) -> float:
-        if is_far(counts):
-            return math.inf
-        renyi = RenyiAccountant()._epsilon(counts, delta)  # it can resolve a delta that a lattice cannot
+        most = _basic_epsilon(counts, delta)
+        if is_far(counts) or delta == 0.0:
+            return most
+        most = min(most, RenyiAccountant()._epsilon(counts, delta))  # resolves a delta that a lattice cannot
         curve = self._curve(counts)
-        if delta == 0.0 or curve(renyi) > delta:
-            return renyi
-        return min(renyi, least_root(curve, delta, max(renyi, 1e-6)))
+        return min(most, least_root(curve, delta, max(most, 1e-6))) if curve(most) <= delta else most
 
     def _delta(self, counts: Counts, epsilon: float) -> float:
+        most = _basic_delta(counts, epsilon)
         if is_far(counts):
-            return 1.0
-        return min(self._curve(counts)(epsilon), RenyiAccountant()._delta(counts, epsilon))
+            return most
+        return min(most, self._curve(counts)(epsilon), RenyiAccountant()._delta(counts, epsilon))
 
     def _curve(self, counts: Counts) -> Callable[[float], float]:
-        self._check(counts, "releases of one BoundedRangeEvent beside Gaussian releases and a few randomised responses")
+        self._check(counts, "releases of one BoundedRangeEvent, about 2,000 if they are narrow, beside a few others")
         ((width, times),) = offered(counts, "window").items()
-        profile, mu = bounded_range_profile(width, times), mu_of(_others(counts))
+        profile, mu = bounded_range_profile(width, times), _shift(counts)
         losses, shares = response_losses(offered(counts, "response"))
         return lambda epsilon: min(1.0, _beside(lambda value: profile.beside(mu, value), losses, shares, epsilon))
+
+
+class BoundedRangeAccountant(MixedSelectionAccountant):
+    """The same accountant, under the name for receipts of selections alone, each with those before it in sight."""
+
+    name = "optimal adaptive composition of bounded-range mechanisms"
+
+    @classmethod
+    def covers(cls, counts: Counts) -> bool:
+        return super().covers(counts) and len(counts) == 1
 
 
 class PLDAccountant(Accountant):
@@ -309,14 +308,12 @@ class PLDAccountant(Accountant):
 
     def _epsilon(self, counts: Counts, delta: float) -> float:
         if is_far(counts):
-            pure = _pure_epsilon(counts)
-            return pure if math.isinf(pure) else pure + gaussian_epsilon(mu_of(counts), delta)
+            return _basic_epsilon(counts, delta)
         return _epsilon(tuple(ordered(counts)), self._step(counts), delta)
 
     def _delta(self, counts: Counts, epsilon: float) -> float:
         if is_far(counts):
-            pure = _pure_epsilon(counts)
-            return gaussian_delta(mu_of(counts), (epsilon - pure) * (1.0 - 2.0**-50)) if pure <= epsilon else 1.0
+            return _basic_delta(counts, epsilon)
         return float(_composed(tuple(ordered(counts)), self._step(counts)).get_delta_for_epsilon(epsilon))
 
     def _step(self, counts: Counts) -> float:
@@ -326,14 +323,6 @@ class PLDAccountant(Accountant):
         steps = [step for basic, times in counts.items() if (step := basic.loss_step(times, shift)) is not None]
         fine = min((wanted for wanted, _ in steps if math.isfinite(wanted)), default=1e-4)
         return min(max(fine, 1e-6 * shift, *(least for _, least in steps)), 0.1)
-
-
-def _pure_epsilon(counts: Counts) -> float:
-    """Return the epsilons of all responses added up; ``inf`` without any, or beside more than Gaussian releases."""
-    responses = offered(counts, "response")
-    if not responses or any(basic.offers.response is None and basic.offers.noise is None for basic in counts):
-        return math.inf
-    return math.fsum(times * epsilon for epsilon, times in responses.items()) * (1.0 + 2.0**-50)
 
 
 @lru_cache(maxsize=16)

@@ -105,20 +105,6 @@ class BoundedRangeProfile:
         share = math.expm1(max(0.0, epsilon - place * self.step)) / math.expm1(self.step)
         return min(1.0, max(right, left + min(1.0, share) * (right - left)) * (1.0 + 1e-12))
 
-    def epsilon(self, delta: float) -> float:
-        """Return the smallest epsilon with ``self.delta(epsilon) <= delta``, rounded up; ``inf`` if there is none."""
-        curve = self.values[len(self.values) // 2 :] * (1.0 + 2e-12)
-        good = np.flatnonzero(curve <= delta)
-        if not good.size:
-            return math.inf
-        place = int(good[0])
-        if place == 0:
-            return 0.0
-        left, right = float(curve[place - 1]), float(curve[place])
-        share = (left - delta) / (left - right)
-        inside = (place - 1) * self.step + math.log1p(share * math.expm1(self.step))
-        return min(place * self.step * (1.0 + 2.0**-50), inside * (1.0 + 1e-12))
-
     def beside(self, mu: float, epsilon: float) -> float:
         """Return E V(exp(epsilon - L)) for L of a Gaussian release of mean shift ``mu``, as the mean of the chords."""
         if mu == 0.0:
