@@ -136,21 +136,18 @@ class Notes:
     listed: list[str] = field(default_factory=list)
 
     def __post_init__(self) -> None:
-        for name in ("epsilon_lower_bound", "gaussian_lower_bound"):
-            noted = self._noting(getattr(sottovoce.audit.threshold, name), name.startswith("gaussian"))
-            for module in (sottovoce.audit, sottovoce.audit.threshold):
-                setattr(module, name, noted)  # before the tests import it
+        bound_by = sottovoce.audit.threshold.epsilon_lower_bound
 
-    def _noting(self, bound_by, gaussian):
         @functools.wraps(bound_by)
         def noted(scores, neighbour_scores, **given):
             bound = bound_by(scores, neighbour_scores, **given)
             if "confidence" not in given:
                 runs = min(len(scores), len(neighbour_scores))
-                self.bounds.setdefault(self._test, []).append(Found(bound, runs, gaussian))
+                self.bounds.setdefault(self._test, []).append(Found(bound, runs, given.get("gaussian", False)))
             return bound
 
-        return noted
+        for module in (sottovoce.audit, sottovoce.audit.threshold):
+            module.epsilon_lower_bound = noted  # before the tests import it
 
     @pytest.hookimpl(trylast=True)
     def pytest_collection_modifyitems(self, items):

@@ -9,7 +9,7 @@ import warnings
 import numpy as np
 import pytest
 
-from sottovoce.audit import gaussian_lower_bound
+from sottovoce.audit import epsilon_lower_bound
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
 from sottovoce.papers.ldp import report as randomizer
@@ -100,7 +100,7 @@ def test_audit_of_the_device(loss, noise, degree, epsilon, y, factor, monkeypatc
     x = np.array([0.6, 0.8])
     first, second = (scores(public, x, y, sign, 30_000, int(10 + sign)) for sign in (1.0, -1.0))
     receipt = guarantee(public, 1)
-    bound = gaussian_lower_bound(first, second, delta=1e-6)
+    bound = epsilon_lower_bound(first, second, delta=1e-6, gaussian=True)
     print(f"{noise}, p = {degree}, noise x {factor}: epsilon >= {bound:.3f}, receipt {receipt.epsilon:.3f}")
     assert bound > 0.8 * receipt.epsilon
     assert (bound <= receipt.epsilon) == (factor == 1.0)

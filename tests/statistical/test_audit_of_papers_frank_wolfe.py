@@ -10,7 +10,7 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.audit.threshold import gaussian_lower_bound
+from sottovoce.audit.threshold import epsilon_lower_bound
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.papers.frank_wolfe.attacks import identify_entry, least_error
 from sottovoce.papers.frank_wolfe.noise import ColumnRelease
@@ -88,7 +88,7 @@ def test_what_the_receipt_says_of_a_sketch(plan, factor, monkeypatch):
         release = ColumnRelease(start.column_noise, sketch)
         request = PublishedBallStep(np.zeros(sketch.n_rows))
         found.append([release.read(worker.step(request).ticks) @ direction for _ in range(draws)])
-    bound = gaussian_lower_bound(*found, delta=delta)
+    bound = epsilon_lower_bound(*found, delta=delta, gaussian=True)
     if factor == 1.0:
         assert 0.4 * epsilon < bound < epsilon
     else:

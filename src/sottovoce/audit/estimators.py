@@ -29,7 +29,7 @@ from sottovoce._plain_data import plain
 from sottovoce._validation import number, truth, whole_number
 from sottovoce.audit import worker
 from sottovoce.audit.pairs import Pair
-from sottovoce.audit.threshold import choose_set, detectable_epsilon, epsilon_lower_bound, gaussian_lower_bound
+from sottovoce.audit.threshold import choose_set, detectable_epsilon, epsilon_lower_bound
 from sottovoce.exceptions import AuditError, ParameterError
 from sottovoce.randomness import uncounted_fits
 
@@ -206,7 +206,7 @@ def audit_estimator(
     confidence : float, in (0, 1)
     gaussian : bool, default False
         Suppose that the mechanism is Gaussian (any composition of Gaussian releases): a bound from fewer runs, which
-        means nothing for other mechanisms; see `gaussian_lower_bound`.
+        means nothing for other mechanisms; see `epsilon_lower_bound`.
     parameters : dict or None
         Of the constructor, where ``estimator`` is a name.
     python : path or None
@@ -292,9 +292,10 @@ def audit_estimator(
 def _best_attack(outputs: Array, pair: Pair, delta: float, gaussian: bool) -> tuple[float, Attack]:
     """Return the attack that is best on every second run, learnt on the others; then learnt again on all of them."""
     learnt = learn_attacks(outputs[0, 0::2], outputs[1, 0::2], pair.direction)
-    bound = gaussian_lower_bound if gaussian else epsilon_lower_bound
     judged = [[attack.scores(part) for part in outputs[:, 1::2]] for attack in learnt]
-    values = [bound(*scores, delta=delta, confidence=_PILOT_CONFIDENCE) for scores in judged]
+    values = [
+        epsilon_lower_bound(*scores, delta=delta, confidence=_PILOT_CONFIDENCE, gaussian=gaussian) for scores in judged
+    ]
     place = int(np.argmax(values))
     return values[place], learn_attacks(outputs[0], outputs[1], pair.direction)[place]
 

@@ -8,7 +8,7 @@ and the same with the tables exchanged, or with S = {score < t}. The threshold i
 the two probabilities are bounded on the other half by exact binomial intervals (Clopper and Pearson 1934), so that the
 result is below the true epsilon with the stated confidence, whatever the score is.
 
-`gaussian_lower_bound` asks more of the mechanism and less of the runs: for a Gaussian mechanism of mean shift mu, every
+``gaussian=True`` asks more of the mechanism and less of the runs: for a Gaussian mechanism of mean shift mu, every
 set S has Phi^-1(P(S)) - Phi^-1(P'(S)) <= mu, with near equality at any threshold of a good score, also where the
 probabilities are large and few runs pin them down [2]_. The bound on mu is turned into one on epsilon.
 
@@ -45,9 +45,16 @@ _SHIFTS: Final[list[float]] = np.geomspace(0.05, 20.0, 90).tolist()
 
 
 def epsilon_lower_bound(
-    scores: NDArray[np.float64], neighbour_scores: NDArray[np.float64], *, delta: float, confidence: float = 0.999
+    scores: NDArray[np.float64],
+    neighbour_scores: NDArray[np.float64],
+    *,
+    delta: float,
+    confidence: float = 0.999,
+    gaussian: bool = False,
 ) -> float:
     """Return a lower bound on epsilon at ``delta`` that holds with ``confidence``; 0 when nothing can be said.
+
+    Tables' order, side and threshold are chosen on every second run, and judged on the others.
 
     Parameters
     ----------
@@ -57,6 +64,8 @@ def epsilon_lower_bound(
         The same on its neighbour.
     delta : float, in [0, 1)
     confidence : float, in (0, 1)
+    gaussian : bool, default False
+        The mechanism is known to be Gaussian; see the module. The bound means nothing for others.
 
     Returns
     -------
@@ -75,29 +84,11 @@ def epsilon_lower_bound(
     >>> 1.0 < bound < 1.26  # one Gaussian release of mean shift 1 has epsilon 1.26 at this delta
     True
     """
-    return _lower_bound(scores, neighbour_scores, delta, confidence, gaussian=False)
-
-
-def gaussian_lower_bound(
-    scores: NDArray[np.float64], neighbour_scores: NDArray[np.float64], *, delta: float, confidence: float = 0.999
-) -> float:
-    """Return a lower bound on epsilon at ``delta`` of a mechanism that is known to be Gaussian; see the module.
-
-    Parameters
-    ----------
-    scores, neighbour_scores, delta, confidence
-        As in `epsilon_lower_bound`.
-
-    Returns
-    -------
-    float
-
-    Raises
-    ------
-    ParameterError
-        If there are fewer than 20 runs on a table, or a score is NaN.
-    """
-    return _lower_bound(scores, neighbour_scores, delta, confidence, gaussian=True)
+    delta = number("delta", delta, at_least=0.0, below=1.0)
+    confidence = number("confidence", confidence, above=0.0, below=1.0)
+    first, second = _checked(scores, neighbour_scores)
+    chosen = choose_set(first[0::2], second[0::2], delta=delta, gaussian=gaussian)
+    return chosen.epsilon(first[1::2], second[1::2], delta=delta, confidence=confidence)
 
 
 _Scores = NDArray[np.float64]
@@ -121,7 +112,7 @@ class OutputSet:
     swapped: bool  # True when the neighbour makes it likelier
     sign: float  # 1 for scores above `threshold`, -1 for scores whose negative is
     threshold: float
-    gaussian: bool = False  # True when the bound supposes a Gaussian mechanism, as in `gaussian_lower_bound`
+    gaussian: bool = False  # True when the bound supposes a Gaussian mechanism, as in `epsilon_lower_bound`
 
     def epsilon(self, first: _Scores, second: _Scores, *, delta: float, confidence: float) -> float:
         """Return the lower bound on epsilon from runs that took no part in the choice of this event."""
@@ -146,17 +137,6 @@ def choose_set(first: _Scores, second: _Scores, *, delta: float, gaussian: bool 
             if value > best:
                 best, event = value, OutputSet(swapped, sign, threshold, gaussian)
     return event
-
-
-def _lower_bound(
-    scores: _Scores, neighbour_scores: _Scores, delta: float, confidence: float, *, gaussian: bool
-) -> float:
-    """Choose tables' order, side and threshold on every second run, and judge them on the others."""
-    delta = number("delta", delta, at_least=0.0, below=1.0)
-    confidence = number("confidence", confidence, above=0.0, below=1.0)
-    first, second = _checked(scores, neighbour_scores)
-    chosen = choose_set(first[0::2], second[0::2], delta=delta, gaussian=gaussian)
-    return chosen.epsilon(first[1::2], second[1::2], delta=delta, confidence=confidence)
 
 
 def _ratio(delta: float) -> _Promise:

@@ -1,7 +1,7 @@
 """Several receipts: what differs between two, compared along the whole curve, and what all cost together."""
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,6 +16,7 @@ from sottovoce.report.reading import fingerprint
 from sottovoce.report.verdict import digits, flat_parameters, verdict_of
 
 _DELTAS: Final = (1e-3, 1e-4, 1e-5, 1e-6, 1e-7, 1e-8, 1e-9, 1e-10)
+_SINGLE: Final = ("adjacency", "unit", "seeded", "mechanism", "accountant", "proof", "version", "day")
 _SAME: Final = 1e-6  # relative; accountants on a grid may differ by less
 _ASSUMED = (
     "all receipts are about the same people: for different people nothing adds up",
@@ -55,26 +56,20 @@ class ReceiptDifference:
         stronger, and by whether the noise can be repeated from a seed.
     reasons : tuple of str
         Why they cannot be compared, or what a bare comparison of the curves leaves out.
-    headline : tuple of Difference
-        Verdict, promised epsilon, delta, adjacency, unit, seed: what differs of them.
     curve : tuple of CurveRow
-    entries : tuple of Difference
-        Mechanism, accountant, proof, version, day, model, schema, ledger, signature and parameters that differ.
-    items : tuple of Difference
-        Releases, assumptions and exceptions that one has and the other has not.
+    differences : tuple of Difference
+        First of verdict and promise, then of all else; of releases, assumptions and exceptions those that one lacks.
     """
 
     promise: str
     reasons: tuple[str, ...]
-    headline: tuple[Difference, ...]
     curve: tuple[CurveRow, ...]
-    entries: tuple[Difference, ...]
-    items: tuple[Difference, ...]
+    differences: tuple[Difference, ...]
 
     @property
     def is_same(self) -> bool:
         """Whether nothing differs."""
-        return self.promise == "the same" and not (self.reasons or self.headline or self.entries or self.items)
+        return self.promise == "the same" and not (self.reasons or self.differences)
 
     def summary(self) -> str:
         """Return the comparison of the promises in one sentence."""
@@ -97,16 +92,15 @@ class ReceiptDifference:
             "summary": self.summary(),
             "reasons": list(self.reasons),
             "curve": plain(self.curve),
-            "differences": plain((*self.headline, *self.entries, *self.items)),
+            "differences": plain(self.differences),
         }
 
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""
         return [
             ("promise", "\n".join((self.summary(), *self.reasons))),
-            *((change.entry, _arrow(change)) for change in self.headline),
             *([("epsilon at delta", "\n".join(map(_pair, self.curve)))] if self.curve else []),
-            *((change.entry, _arrow(change)) for change in (*self.entries, *self.items)),
+            *((change.entry, _arrow(change)) for change in self.differences),
         ]
 
 
@@ -129,17 +123,13 @@ def diff_receipts(a: Guarantee, b: Guarantee) -> ReceiptDifference:
             raise ParameterError(f"{name} must be a Guarantee; got {type(value).__name__}.")
     apart = _apart(a, b)
     curve = () if apart else _curve(a, b)
+    before, after = _entries(a), _entries(b)
+    pairs = (Difference(key[0], before.get(key), after.get(key)) for key in before | after)
     return ReceiptDifference(
         promise="not comparable" if apart else _compared(a, b, curve),
         reasons=apart or _caveats(a, b),
-        headline=_changed(*map(_headline, (a, b))),
         curve=curve,
-        entries=_changed(*map(_entries, (a, b))),
-        items=(
-            *_items("released", a.releases, b.releases),
-            *_items("taken as public or true", a.assumptions, b.assumptions),
-            *_items("not covered", a.not_covered, b.not_covered),
-        ),
+        differences=tuple(pair for pair in pairs if pair.before != pair.after),
     )
 
 
@@ -154,21 +144,16 @@ def _apart(a: Guarantee, b: Guarantee) -> tuple[str, ...]:
 
 def _caveats(a: Guarantee, b: Guarantee) -> tuple[str, ...]:
     """Return what the curves of two comparable receipts leave out."""
-    caveats = []
-    if a.seeded != b.seeded:
-        caveats.append(
-            f"the noise of the {'first' if a.seeded else 'second'} can be repeated from a seed: it is not private "
-            "against whoever knows the seed, whatever its epsilon"
-        )
-    if set(b.assumptions) - set(a.assumptions):
-        caveats.append("the second rests on facts that the first does not name")
-    if set(a.assumptions) - set(b.assumptions):
-        caveats.append("the first rests on facts that the second does not name")
-    if set(a.releases) - set(b.releases):
-        caveats.append("the first covers releases that the second does not name")
-    if set(b.not_covered) - set(a.not_covered):
-        caveats.append("the second excepts what the first does not")
-    return tuple(caveats)
+    which = "first" if a.seeded else "second"
+    seed = f"the noise of the {which} can be repeated from a seed: it is not private against whoever knows the seed, "
+    told = {
+        f"{seed}whatever its epsilon": a.seeded != b.seeded,
+        "the second rests on facts that the first does not name": {*b.assumptions} - {*a.assumptions},
+        "the first rests on facts that the second does not name": {*a.assumptions} - {*b.assumptions},
+        "the first covers releases that the second does not name": {*a.releases} - {*b.releases},
+        "the second excepts what the first does not": {*b.not_covered} - {*a.not_covered},
+    }
+    return tuple(text for text, holds in told.items() if holds)
 
 
 def _curve(a: Guarantee, b: Guarantee) -> tuple[CurveRow, ...]:
@@ -188,31 +173,17 @@ def _close(row: CurveRow) -> bool:
     return row.before == row.after or math.isclose(row.before, row.after, rel_tol=_SAME)
 
 
-def _headline(one: Guarantee) -> dict[str, str]:
-    return {
+def _entries(one: Guarantee) -> dict[tuple[str, str], str]:
+    """Return what a receipt says: texts of single entries, and each item of a list under its own name."""
+    told = {
         "verdict": verdict_of(one).headline, "promised epsilon": rounded_up(one.epsilon, 6),
-        "promised delta": rounded_up(one.delta, 6), "adjacency": one.adjacency, "unit": one.unit,
-        "seeded": digits(one.seeded),
+        "promised delta": rounded_up(one.delta, 6),
+        **{name: str(getattr(one, name)) for name in _SINGLE}, **dict(one.ties()),
+        **{f"parameter {name}": digits(value) for name, value in flat_parameters(one.parameters).items()},
     }  # fmt: skip
-
-
-def _entries(one: Guarantee) -> dict[str, str]:
-    told = {name: str(getattr(one, name)) for name in ("mechanism", "accountant", "proof", "version", "day")}
-    parameters = {f"parameter {name}": digits(value) for name, value in flat_parameters(one.parameters).items()}
-    return {**told, **dict(one.ties()), **parameters}
-
-
-def _changed(before: Mapping[str, str], after: Mapping[str, str]) -> tuple[Difference, ...]:
-    """Return what is not the same; None on the side whose format, or whose run, has no such entry."""
-    both = ((name, before.get(name), after.get(name)) for name in {**before, **after})
-    return tuple(Difference(*each) for each in both if each[1] != each[2])
-
-
-def _items(entry: str, before: Sequence[str], after: Sequence[str]) -> list[Difference]:
-    return [
-        *(Difference(entry, item, None) for item in before if item not in after),
-        *(Difference(entry, None, item) for item in after if item not in before),
-    ]
+    lists = {"released": one.releases, "taken as public or true": one.assumptions, "not covered": one.not_covered}
+    single = {(name, ""): text for name, text in told.items()}
+    return single | {(name, item): item for name, items in lists.items() for item in items}
 
 
 def _arrow(change: Difference) -> str:
@@ -352,13 +323,9 @@ def _catches(receipts: Sequence[Guarantee], prints: Sequence[str]) -> tuple[str,
     seeded = [one[:16] for one, receipt in zip(prints, receipts, strict=True) if receipt.seeded]
     named = sorted({receipt.charge["dataset"] for receipt in receipts if receipt.charge is not None})
     uncharged = sum(receipt.charge is None for receipt in receipts)
-    caveats = []
-    if seeded:
-        caveats.append(
-            f"the noise of {', '.join(seeded)} can be repeated from a seed: no promise against whoever knows it"
-        )
-    if len(named) > 1:
-        caveats.append(f"the ledgers name different data sets: {', '.join(map(repr, named))}")
-    if uncharged:
-        caveats.append(f"{uncharged} of {len(receipts)} name no entry of a ledger")
-    return tuple(caveats)
+    told = {
+        f"the noise of {', '.join(seeded)} can be repeated from a seed: no promise against whoever knows it": seeded,
+        f"the ledgers name different data sets: {', '.join(map(repr, named))}": len(named) > 1,
+        f"{uncharged} of {len(receipts)} name no entry of a ledger": uncharged,
+    }
+    return tuple(text for text, holds in told.items() if holds)

@@ -15,7 +15,7 @@ import pytest
 from scipy.optimize import brentq
 from scipy.stats import beta, binom, norm
 
-from sottovoce.audit import epsilon_lower_bound, gaussian_lower_bound
+from sottovoce.audit import epsilon_lower_bound
 from sottovoce.privacy.accounting import GaussianAccountant, gaussian_epsilon
 from sottovoce.privacy.events import RandomizedResponseEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -51,8 +51,8 @@ class Scores:
 
     def bound(self) -> float:
         """Return a lower bound on epsilon, of confidence 0.999."""
-        bound_by = gaussian_lower_bound if self.gaussian else epsilon_lower_bound
-        return bound_by(np.asarray(self.first), np.asarray(self.second), delta=self.delta)
+        scores = np.asarray(self.first), np.asarray(self.second)
+        return epsilon_lower_bound(*scores, delta=self.delta, gaussian=self.gaussian)
 
 
 @dataclass(frozen=True)

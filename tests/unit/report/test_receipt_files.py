@@ -257,10 +257,7 @@ def test_everything_that_differs_is_named():
         mechanism="another", version="0.2.0",
     )  # fmt: skip
     found = diff_receipts(receipt(), after)
-    changes = {
-        (change.entry, change.before, change.after) for change in (*found.headline, *found.entries, *found.items)
-    }
-    assert changes == {
+    assert {(change.entry, change.before, change.after) for change in found.differences} == {
         ("verdict", "Private", "Private only against people without the seed"),
         ("seeded", "False", "True"),
         ("mechanism", "a mechanism", "another"),
@@ -282,11 +279,11 @@ def test_everything_that_differs_is_named():
 def test_two_runs_of_one_plan_differ_in_their_models():
     ties = {"day": "2026-11-22", "model": 64 * "a"}
     found = diff_receipts(receipt(**ties), receipt(**ties | {"model": 64 * "b", "schema": "x = 1"}))
-    assert {change.entry for change in found.entries} == {"model (SHA-256)", "schema (SHA-256)"}
+    assert {change.entry for change in found.differences} == {"model (SHA-256)", "schema (SHA-256)"}
     assert found.promise == "the same" and not found.is_same
     given = [{"parameters": {"arguments": {"alpha": alpha, "tol": 1}}} for alpha in (0.1, 0.2)]
     found = diff_receipts(receipt(**given[0]), receipt(**given[1]))
-    assert [(change.entry, change.before, change.after) for change in found.entries] == [
+    assert [(change.entry, change.before, change.after) for change in found.differences] == [
         ("parameter arguments: alpha", "0.1", "0.2")
     ]
 
