@@ -68,10 +68,11 @@ class Event:
         """Rebuild an event of this kind; see `sottovoce.privacy.events.event_from_dict`."""
         if not isinstance(data, Mapping) or data.get("kind") != cls.kind:
             raise AccountingError(f"expected an event of kind {cls.kind!r}; got {data!r}.")
-        try:
-            return cls(**{name: rule.read(data[name]) for name, rule in cls._rules()})
-        except KeyError as error:
-            raise AccountingError(f"a stored event of kind {cls.kind!r} is incomplete: it has no {error}.") from error
+        wrong = {"kind", *(name for name, _ in cls._rules())} ^ set(data)
+        if wrong:
+            said = ", ".join(sorted(map(repr, wrong)))
+            raise AccountingError(f"a stored event of kind {cls.kind!r} is incomplete, or has too much: {said}.")
+        return cls(**{name: rule.read(data[name]) for name, rule in cls._rules()})
 
     def describe(self) -> str:
         """Return the event in words, one line a release."""

@@ -148,8 +148,10 @@ def test_the_stored_form_never_changes_and_missing_keys_are_named():
         assert event_from_dict(stored) == event
         assert event.to_dict() == stored
         for key in stored.keys() - {"kind"}:
-            with pytest.raises(AccountingError, match=f"kind '{kind}' is incomplete: it has no '{key}'"):
+            with pytest.raises(AccountingError, match=f"kind '{kind}' is incomplete, .*: '{key}'"):
                 event_from_dict({name: value for name, value in stored.items() if name != key})
+        with pytest.raises(AccountingError, match="has too much: 'certified'"):
+            event_from_dict({**stored, "certified": "by an authority"})
     infinite = {"kind": "gaussian", "noise_multiplier": "inf"}  # JSON has no infinity
     assert event_from_dict(infinite) == GaussianEvent(math.inf)
     assert GaussianEvent(math.inf).to_dict() == infinite
