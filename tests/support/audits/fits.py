@@ -45,9 +45,9 @@ def of_loss(loss, **given):
     return KINDS[loss](**{**PUBLIC, "classes": [-1, 1], **given})
 
 
-def without(X, y, own=1):
-    """Return a table, and the one without the last rows."""
-    return {"X": X, "y": y}, {"X": X[:-own], "y": y[:-own]}
+def without(X, y):
+    """Return a table, and the one without the last row."""
+    return {"X": X, "y": y}, {"X": X[:-1], "y": y[:-1]}
 
 
 def zeroed(X, y):
@@ -55,9 +55,9 @@ def zeroed(X, y):
     return {"X": X, "y": y}, {"X": np.vstack([X[:-1], 0.0 * X[-1:]]), "y": y}
 
 
-def pulled(n, short, width=2, own=1):
+def pulled(n, short, width=2):
     """Return rows of this length with the label -1, and a canary along them, of length 1, with the label 1."""
-    X, mine = np.zeros((n, width)), np.arange(n) >= n - own
+    X, mine = np.zeros((n, width)), np.arange(n) == n - 1
     X[:, 0] = np.where(mine, 1.0, short)
     return X, np.where(mine, 1, -1)
 
@@ -71,26 +71,6 @@ def across(n, canary=(0.0, 1.0)):
 
 def default(patch):
     return of_loss("logistic", adjacency="add-remove", n_public=100, solver="scd"), *without(*pulled(100, 0.1))
-
-
-def of_a_person(model, X, y, own=3):
-    """The last rows are those of one person, who is there or not; they keep their places."""
-    groups = np.minimum(np.arange(len(y)), len(y) - own).astype(float)
-    gone = np.where(groups == groups[-1], np.nan, groups)
-    return model.set_params(max_rows_per_group=own), *({"X": X, "y": y, "groups": mine} for mine in (groups, gone))
-
-
-def default_of_a_person(patch):
-    """The person's three rows are alike, and their steps together are cut in every pass."""
-    options = {"calibration_share": 0.0, "n_passes": 6}
-    return of_a_person(of_loss("logistic", solver="scd", solver_options=options), *pulled(100, 0.1, own=3))
-
-
-def second_moments_of_a_person(patch):
-    """A person whose rows are alike moves all moments three times as far as one row."""
-    X, y = pulled(30, 0.0, 1, own=3)
-    model = of_loss("squared", solver="adassp", solver_options={"clip_labels": False})
-    return of_a_person(model, X, np.maximum(y, 0.0))
 
 
 def second_moments(adjacency, patch):
@@ -190,8 +170,6 @@ AUDITS = tuple(
     Audit(name, partial(audited, make, more=MORE.get(name, 1)), least=least, **SLOW)
     for name, make, least in (
         ("default fit", default, 0.5),
-        ("default fit, a person", default_of_a_person, 0.3),
-        ("adassp, a person", second_moments_of_a_person, 0.3),
         *((f"adassp, {one}", partial(second_moments, one), 0.5) for one in ("zero-out", "replace-one")),
         ("all classes jointly", all_classes_jointly, 0.3),
         ("steps of several classes", partial(steps_of_classes, 4), 0.3),

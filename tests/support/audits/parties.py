@@ -8,7 +8,6 @@ from sottovoce.central.parallel import Team
 from sottovoce.papers.admm.noisy import NoisyBlock, score_release
 from sottovoce.papers.frank_wolfe.noise import ColumnRelease, Sketch
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
-from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
@@ -17,11 +16,9 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.worker import choose_alone
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
 from support.audits.transcript import Transcript, ratios
 from support.crossing import recorded
-from support.joint_clear import JointClear
 from support.noise import stream
 
 # --- local models -----------------------------------------------------------------------------------------------------
@@ -139,78 +136,6 @@ def noisy_admm(case, factor, patch):
     return ratios(lambda place, noise: blocks[place].send(noise), factor, patch)
 
 
-# --- joint trainings inside secure computation ------------------------------------------------------------------------
-
-N = 401
-JOINT = {
-    "logistic": {"loss": "logistic", "n_passes": 4},
-    "hinge": {"loss": "smoothed hinge", "n_passes": 4},
-    "ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 0},
-    "refined ridge": {"loss": "squared", "label_bounds": (-1.0, 1.0), "n_passes": 3},
-    "cubic": {"loss": "smoothed hinge", "engine": "shamir"},
-}
-
-
-def joint_training(kind, known, factor, patch):
-    """One person's label is turned round, and their row is as long as a row may be; the others are balanced.
-
-    So the person's term stays at its bound in every pass, on opposite sides in the two tables. ``known`` parties show
-    the adversary their shares of the noise. Somebody who knows none sees more noise, and must see less. The cubic's
-    largest slope needs margins that no person has in both tables, so more of the noise must be missing before it shows.
-    """
-    blocks = tuple(Block(name=name, n_features=1, data_norm=1.0) for name in ("a", "b"))
-    plan = JointPlan(
-        n_samples=N, blocks=blocks, helpers=("h",), label_holder="a", alpha=1e-3, epsilon=1.0, delta=DELTA,
-        **{"engine": "in-process", **JOINT[kind]},
-    )  # fmt: skip
-    column, last = np.ones((N, 1)), np.arange(N) == N - 1
-    y, columns = np.where(np.arange(N) % 2 == 0, 1.0, -1.0), {"a": column, "b": column}
-    tables = (columns, y), (columns, np.where(last, -y, y))
-    if kind == "ridge":  # the whole row turns with the label: the matrix moves by sqrt(2) of its largest term
-        y[-1] = 1.0
-        tables = (columns, y), ({**columns, "a": np.where(last[:, None], -1.0, column)}, np.where(last, -1.0, y))
-    runs = 16_000 if kind == "ridge" else 4000
-    return Scores(
-        ratios_of(plan, *tables, known, factor, 1, runs), -ratios_of(plan, *tables[::-1], known, factor, 2, runs)
-    )
-
-
-def ratios_of(plan, truth, other, known, factor, seed, runs):
-    """Return the log-likelihood ratio of ``truth`` against ``other`` of runs on ``truth``; negative evidence counts."""
-    noise = stream(seed)
-    steps = [plan.openings(step) for step in range(plan.n_steps + 1)]
-    # all shares of all runs at once: those of a step, an opening and a party
-    drawn = [
-        [np.stack([shares_of(each, factor, noise, runs) for _ in plan.ranks]) for each in openings]
-        for openings in steps
-    ]  # fmt: skip
-    found, tables = np.zeros(runs), [JointClear(plan, *truth), JointClear(plan, *other)]
-    moments = [each.moments() for each in tables]
-    for run in range(runs):
-        fitting, points = plan.fitting(), None
-        for each in tables:
-            each.duals = np.zeros(N, np.int64)
-        for step, openings in enumerate(steps):
-            exact = [each.step(step, points) for each in tables] if step else moments
-            seen = []
-            for k, opening in enumerate(openings):
-                shares = drawn[step][k][:, run]
-                seen.append((exact[0][k] + shares.sum(axis=0)).ravel())
-                view = exact[0][k] + shares[known:].sum(axis=0)  # what is left when known shares are taken off
-                variance = (len(plan.ranks) - known) * opening.scales.astype(np.float64) ** 2
-                away = [((view - each[k]).astype(np.float64) ** 2 / variance).sum() for each in exact]
-                found[run] += 0.5 * (away[1] - away[0])
-            points = fitting.take(np.concatenate(seen).astype(np.float64))
-    return found
-
-
-def shares_of(opening, factor, noise, runs):
-    shares = np.zeros((runs, *opening.scales.shape), np.int64)
-    for place in np.ndindex(opening.scales.shape):
-        shares[(slice(None), *place)] = whole_gaussian(round(factor * int(opening.scales[place])), runs, noise)
-    return shares
-
-
 AUDITS = (
     Audit("local models: labels", released_labels, least=0.85, **SLOW),
     *(
@@ -221,12 +146,4 @@ AUDITS = (
     Audit("vertical Frank-Wolfe: choices", directions, least=0.4),
     Audit("vertical Frank-Wolfe: columns, sketched", partial(shared_columns, Sketch(6, 8, 3)), least=0.4),
     *(Audit(f"noisy ADMM, {case}", partial(noisy_admm, case), least=0.4) for case in NOISY),
-    *(
-        Audit(f"joint training, {kind}, a share known", partial(joint_training, kind, 1), **SLOW)
-        for kind in ("logistic", "hinge", "ridge", "refined ridge")
-    ),
-    Audit("joint training, logistic, no share known", partial(joint_training, "logistic", 0), least=0.2, factors=(),
-          slow=(1.0,)),
-    Audit("joint training, cubic, a share known", partial(joint_training, "cubic", 1), least=0.1, factors=(),
-          slow=(1.0, 0.4)),
 )  # fmt: skip
