@@ -1,31 +1,38 @@
-"""The accounting of exponential mechanisms: laws, closed forms, and adversaries that it must not undercut.
+"""The accounting of exponential mechanisms, alone and beside others: closed forms, adversaries, limits, quadrature.
 
 Independent truth: the closed form of one release, the optimal composition of mechanisms whose window is fixed in
 advance (Dong, Durfee, Rogers 2020, Theorem 4.1: an adaptive adversary can do at least that), the recursion itself on a
-fine set of windows in pure Python, and random adaptive strategies.
+fine set of windows in pure Python, random adaptive strategies, the closed form of one selection integrated over a
+Gaussian, and adaptive orders of release on a small grid of losses.
 """
 
 import math
 from fractions import Fraction
+from functools import partial
 
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from scipy.stats import binom
+from scipy.stats import binom, norm
 
 from sottovoce.privacy.accounting import (
     BoundedRangeAccountant,
+    MixedSelectionAccountant,
     RenyiAccountant,
+    accountant_for,
 )
 from sottovoce.privacy.calibration import bounded_range
 from sottovoce.privacy.events import (
     BoundedRangeEvent,
+    GaussianEvent,
+    RandomizedResponseEvent,
     RepeatedEvent,
+    compose,
 )
 from support.pairs import by_pairs
 
-OWN, RENYI = BoundedRangeAccountant(), RenyiAccountant()
+OWN, MIXED, RENYI = BoundedRangeAccountant(), MixedSelectionAccountant(), RenyiAccountant()
 DELTA = 1e-5
 
 
@@ -35,7 +42,7 @@ def run(width, count):
 
 def chance(width, t):
     """Probability of the loss t, beside t - width, for the two-point law with these losses."""
-    return math.expm1(t - width) / math.expm1(-width)
+    return np.expm1(t - width) / np.expm1(-width)
 
 
 @pytest.mark.parametrize("width", [1e-4, 0.1, 1.0, 5.0, 30.0])
@@ -73,22 +80,28 @@ def test_between_fixed_windows_and_concentrated_dp(width, count, epsilon):
     assert value <= RENYI.delta(run(width, count), epsilon) + 1e-12
 
 
-def adaptive(width, count, order, windows):
-    """Return the recursion's value at one order, windows restricted to a finite set: a lower bound."""
-    if count == 0:
+def adaptive(width, releases, order, windows, losses=()):
+    """Return the recursion's value at one order, windows restricted to finite sets: a lower bound.
+
+    ``releases``: "s" for a selection, "g" for a Gaussian release, whose ``losses`` come with their chances.
+    """
+    if not releases:
         return max(0.0, 1.0 - order)
+    later = partial(adaptive, width, releases[1:], windows=windows, losses=losses)
+    if releases[0] == "g":
+        return sum(share * later(order=order * math.exp(-loss)) for loss, share in losses)
     best = 0.0
-    for t in windows:
+    for t in windows():
         p = chance(width, t)
-        up = adaptive(width, count - 1, order * math.exp(-t), windows)
-        best = max(best, p * up + (1.0 - p) * adaptive(width, count - 1, order * math.exp(width - t), windows))
+        up, down = (later(order=order * math.exp(-loss)) for loss in (t, t - width))
+        best = max(best, p * up + (1.0 - p) * down)
     return best
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.2, 0.7])
 @pytest.mark.parametrize("width", [0.3, 1.0])
 def test_no_adaptive_adversary_does_better(width, epsilon):
-    lower = adaptive(width, 3, math.exp(epsilon), np.linspace(0.0, width, 18)[1:-1])
+    lower = adaptive(width, "sss", math.exp(epsilon), lambda: np.linspace(0.0, width, 18)[1:-1])
     value = OWN.delta(run(width, 3), epsilon)
     assert lower <= value <= 1.03 * lower + 0.004
 
@@ -101,7 +114,7 @@ def test_random_adaptive_strategies(seed, width, count, share):
     losses, masses = np.zeros(1), np.ones(1)
     for _ in range(count):
         t = rng.uniform(0.0, width, len(losses))
-        p = np.expm1(t - width) / np.expm1(-width)
+        p = chance(width, t)
         losses = np.concatenate([losses + t, losses + t - width])
         masses = np.concatenate([masses * p, masses * (1.0 - p)])
     epsilon = share * width * count
@@ -124,3 +137,84 @@ def test_calibration_never_overspends_and_beats_concentrated_dp(epsilon, count):
     width = bounded_range(epsilon, DELTA, count)
     assert 0.98 * epsilon < OWN.epsilon(run(width, count), DELTA) <= epsilon
     assert RENYI.epsilon(run(width, count), DELTA) > epsilon
+
+
+# --- beside Gaussians and responses -----------------------------------------------------------------------------------
+
+
+def beside(width, count, noise, *others):
+    return compose(run(width, count), GaussianEvent(noise), *others)
+
+
+def one_selection(width, orders):
+    """Largest hockey-stick divergence of one bounded-range mechanism at each order, over a fine set of windows."""
+    t = np.linspace(0.0, width, 301)[:, None]
+    p = chance(width, t)
+    inside = np.maximum(0.0, 1.0 - orders * np.exp(-t)) * p
+    return (inside + (1.0 - p) * np.maximum(0.0, 1.0 - orders * np.exp(width - t))).max(axis=0)
+
+
+@pytest.mark.parametrize(("width", "mu"), [(0.3, 0.5), (1.0, 0.2), (2.0, 2.0)])
+@pytest.mark.parametrize("epsilon", [0.2, 1.0, 2.5])
+def test_one_selection_beside_a_gaussian_is_the_integral(width, mu, epsilon):
+    shifts = np.linspace(-9, 9, 4001)
+    values = norm.pdf(shifts) * one_selection(width, np.exp(epsilon - mu * mu / 2 - mu * shifts))
+    exact = float(np.sum(values) * (shifts[1] - shifts[0]))
+    assert exact * (1 - 1e-4) - 1e-12 <= MIXED.delta(beside(width, 1, 1 / mu), epsilon) <= 1.03 * exact + 1e-9
+
+
+NO_SELECTION = BoundedRangeEvent(1e-6)
+LIMITS = [  # what is left beside what costs nothing to speak of
+    *((GaussianEvent(1.0 / mu), RepeatedEvent(NO_SELECTION, 3)) for mu in (0.1, 0.7, 3.0)),
+    *((run(*one), GaussianEvent(1e6)) for one in ((0.2, 48), (0.05, 100))),
+    (compose(GaussianEvent(2.0), RandomizedResponseEvent(0.8)), NO_SELECTION),
+]
+
+
+@pytest.mark.parametrize(("left", "nothing"), LIMITS)
+def test_what_costs_nothing_to_speak_of_leaves_the_others(left, nothing):
+    event, alone = compose(left, nothing), accountant_for(left)
+    assert isinstance(accountant_for(event), MixedSelectionAccountant)
+    for ours, theirs, slack in (
+        (MIXED.epsilon(event, DELTA), alone.epsilon(left, DELTA), 1e-4),
+        (MIXED.delta(event, 0.5), alone.delta(left, 0.5), 1e-3),
+    ):
+        assert theirs * (1 - 1e-9) <= ours <= theirs * (1 + slack)
+
+
+def test_selections_beside_a_response_alone():
+    """Without a Gaussian: the mixture of the profile at two shifted orders."""
+    selections, response = RepeatedEvent(BoundedRangeEvent(0.2), 20), RandomizedResponseEvent(0.8)
+    keep = 1 / (1 + math.exp(-0.8))
+    for epsilon in (1.0, 2.0):
+        wanted = keep * OWN.delta(selections, epsilon - 0.8) + (1 - keep) * OWN.delta(selections, epsilon + 0.8)
+        assert wanted * (1 - 1e-9) <= MIXED.delta(compose(selections, response), epsilon) <= wanted * (1 + 1e-6)
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_no_order_of_releases_costs_more(seed):
+    """Selections between two Gaussian releases, the windows chosen with the first one in sight, on a grid of losses."""
+    rng = np.random.default_rng(seed)
+    width, mu = 0.6, 0.8
+    points = np.linspace(-6, 6, 241)
+    mass = norm.pdf(points * mu + mu * mu / 2, mu * mu / 2, mu)
+    steps = list(zip(points * mu + mu * mu / 2, mass / mass.sum() / (1 - 1e-6), strict=True))
+    bound = MIXED.delta(beside(width, 2, 1 / mu), 1.0)
+    for releases in ("gss", "sgs", "ssg"):
+        worst = adaptive(width, releases, math.e, lambda: rng.uniform(0, width, 3), steps)
+        assert worst <= bound * (1 + 2e-3)
+
+
+def test_it_is_tighter_than_renyi_and_gaussians_are_one():
+    event = beside(0.2, 48, 5.0, RandomizedResponseEvent(0.5))
+    assert MIXED.epsilon(event, DELTA) < 0.96 * RENYI.epsilon(event, DELTA)
+    assert MIXED.epsilon(event, 1e-100) <= RENYI.epsilon(event, 1e-100)
+    spread = compose(event, GaussianEvent(7.0), GaussianEvent(9.0))
+    joint = beside(0.2, 48, (1 / 25 + 1 / 49 + 1 / 81) ** -0.5, RandomizedResponseEvent(0.5))
+    assert MIXED.epsilon(spread, DELTA) == pytest.approx(MIXED.epsilon(joint, DELTA), rel=1e-9)
+
+
+@pytest.mark.parametrize("epsilon", [800.0, 3000.0])
+def test_orders_that_no_number_holds_are_accounted_without_a_word(epsilon):
+    """An infinite order meets a cell without any chance; warnings are errors here."""
+    assert 0.0 <= MIXED.delta(beside(400.0, 3, 0.05), epsilon) <= 1.0
