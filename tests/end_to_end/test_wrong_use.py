@@ -189,6 +189,9 @@ WRONG = [
     ("local fit p.json text.parquet --out new.json", r"text.parquet: cannot read"),
     ("local fit gone.json r.parquet --out new.json", r"cannot read the protocol"),
     ("local fit o.json r.parquet --out new.json", r"not reports of protocol"),
+    *((f"local export p.json --database none.db --out x.{kind}", r"no such file") for kind in ("parquet", "reports")),
+    *((f"schema {address}", r"password\): a table is a file .* postgresql://.* in Python, sottovoce.ParquetTable reads")
+      for address in ("s3://people/t.parquet", "abfs://s3cret@a.b/c", "gs://b/c", "mysql://u:s3cret@h/x", "file:///c")),
     (f"{LOCAL_FIT} --degree hinges", r"or auto; got"),
     (f"{LOCAL_FIT} --alpha hinges", r"must be a valid number; got"),
     ("local fit p.json r.parquet r.parquet --out new.json", r"60 of the 120 reports have the seed of another one"),

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import difflib
 from functools import cache
 from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
+from sottovoce._validation import nearest
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import argument
 from sottovoce.cli._output import print_rows
@@ -41,28 +41,14 @@ def proof_names() -> dict[str, str]:
 def proof_page(name: str) -> str:
     """Return the page with a statement and its proof, as Markdown.
 
+    ``name``: such as ``"dp_scd"``, or as a receipt has it: ``"docs/privacy/dp_scd.md"``.
+
     Raises ParameterError if there is no such page; the message names the nearest.
-
-    Parameters
-    ----------
-    name : str
-        Such as ``"dp_scd"``, or as a receipt has it: ``"docs/privacy/dp_scd.md"``.
-
-    Examples
-    --------
-    >>> proof_page("dp_scd").splitlines()[0]
-    '# DP-SCD with secret dual variables'
     """
-    return _page(name).read_text(encoding="utf-8")
-
-
-def _page(name: str) -> Traversable:
     wanted, pages = _name(name), _pages()
     if wanted not in pages:
-        near = difflib.get_close_matches(wanted, pages, n=3, cutoff=0.5)
-        meant = f" Did you mean {' or '.join(map(repr, near))}?" if near else ""
-        raise ParameterError(f"no proof is named {name!r}.{meant} `sottovoce proof` lists all.")
-    return pages[wanted]
+        raise ParameterError(f"no proof is named {name!r}.{nearest(wanted, pages)} `sottovoce proof` lists all.")
+    return pages[wanted].read_text(encoding="utf-8")
 
 
 @cache

@@ -68,13 +68,14 @@ class Database:
         """Return the database that an address names; None where it names none."""
         if isinstance(address, cls):
             return address
-        scheme, found, rest = address.partition("://") if isinstance(address, str) else ("", "", "")
-        if found and scheme not in _SCHEMES and "@" in rest.partition("/")[0]:
+        scheme, found, _ = address.partition("://") if isinstance(address, str) else ("", "", "")
+        if found and scheme not in _SCHEMES:
             raise ParameterError(
-                f"{scheme}://...: databases are read from postgresql://USER@HOST/NAME and duckdb:///FILE. (The rest is "
-                "not shown: it may hold a password.)"
+                f"{scheme}://... (the rest may hold a password): a table is a file of this machine, or in a database: "
+                "postgresql://USER@HOST/NAME, duckdb:///FILE. Copy the file here first; in Python, "
+                "sottovoce.ParquetTable reads s3://, gs://, abfs:// and hdfs://."
             )
-        return cls(str(address)) if found and scheme in _SCHEMES else None
+        return cls(str(address)) if found else None
 
     def __fspath__(self) -> str:
         """Return the file that nothing may be written to; of a server, one that is nowhere."""

@@ -1,6 +1,7 @@
 """Reports in files: one after the other (``.reports``), or as a Parquet table of seeds and indices (``.parquet``)."""
 
 from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any, Final
 
@@ -30,8 +31,10 @@ def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> in
     """
     _check_suffix(path)
     count = 0
-    with whole_file(path) as file:
-        writer = None if path.suffix == ".reports" else _parquet_writer(file, protocol)
+    with (
+        whole_file(path) as file,
+        _parquet_writer(file, protocol) if path.suffix == ".parquet" else nullcontext() as writer,
+    ):
         for piece in pieces:
             seeds, indices, rejected = parse_many(piece, protocol)
             if rejected:
@@ -41,8 +44,6 @@ def write_reports(path: Path, pieces: Iterable[bytes], protocol: Protocol) -> in
             else:
                 writer.write_table(pa.table({"seed": seeds, "index": indices}, schema=writer.schema))
             count += len(seeds)
-        if writer is not None:
-            writer.close()
     return count
 
 
