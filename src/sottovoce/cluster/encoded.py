@@ -7,10 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce._optional import pa
 from sottovoce.tables import Encoder, Table
 from sottovoce.tables.addresses import DataFile
-from sottovoce.tables.row_groups import CutTable, batches, by_file, row_groups
+from sottovoce.tables.row_groups import CutTable, row_groups, tables
 
 _BATCH_ROWS: Final = 1 << 16  # decoded and encoded at once
 
@@ -52,11 +51,7 @@ class EncodedRows(CutTable):
             yield self.encoder.features(cells)
 
     def _tables(self, names: Sequence[str]) -> Iterator[Table]:
-        for own in by_file(self._pieces):
-            first = own[0].first_row
-            for batch in batches(own, names, _BATCH_ROWS):
-                yield Table.of_rows(pa.Table.from_batches([batch]), own[0].file.shown, first)
-                first += batch.num_rows
+        return tables(self._pieces, names, _BATCH_ROWS)
 
 
 def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:

@@ -18,7 +18,7 @@ from urllib.parse import parse_qsl, unquote
 from sottovoce._optional import pa
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.text import first_line
+from sottovoce.tables.text import first_line, unreadable
 
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?([A-Za-z_]\w*=[^/&]*(?:&[A-Za-z_]\w*=[^/&]*)*)$")
@@ -142,7 +142,7 @@ class DataFile:
             try:
                 known = Path(self.path).stat()
             except OSError as error:
-                raise TableError(f"{self.shown}: cannot read the file: {error.strerror}.") from None
+                raise unreadable(Path(self.path), error) from None
             return known.st_size, known.st_mtime_ns, known.st_ino, known.st_dev
         with _wrapped(self.shown, self._store):
             info = self.filesystem.get_file_info(self.path)
@@ -207,7 +207,11 @@ def _local(entry: Path, ending: str) -> list[DataFile]:
             raise TableError(f"{entry}: no file fits this pattern.")
     else:
         inside = [entry]
-    return [DataFile(_HERE, str(path), str(path)) for path in inside]
+    return [*map(file_here, inside)]
+
+
+def file_here(path: Path) -> DataFile:
+    return DataFile(_HERE, str(path), str(path))
 
 
 def _remote(

@@ -18,7 +18,7 @@ from sottovoce.central.data.row_memory import OnDisk, RowMemory
 from sottovoce.central.data.scratch import check_room
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.addresses import DataFile, found_files
-from sottovoce.tables.row_groups import CutTable, batches, by_file, opened, row_groups
+from sottovoce.tables.row_groups import CutTable, opened, row_groups, tables
 from sottovoce.tables.table import Table, is_text, refuse_repeated_names
 
 _BLOCK_BYTES = 1 << 24
@@ -234,9 +234,8 @@ class ParquetTable(CutTable):
         """Yield some rows of these columns, as Arrow arrays, until the end of the last file."""
         # Arrow has one pool of threads for the whole process, which is not ours to resize
         use_threads = n_threads > 1 and n_threads >= pa.cpu_count()
-        for own in by_file(self._pieces):
-            for batch in batches(own, names, batch_rows, use_threads=use_threads):
-                yield [batch.column(name) for name in names]
+        for table in tables(self._pieces, names, batch_rows, use_threads=use_threads):
+            yield [table.data.column(name).chunk(0) for name in names]
 
 
 def _all_but(target: str | None, file: DataFile) -> tuple[str, ...]:

@@ -16,7 +16,7 @@ from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.csv_text import CsvText
 from sottovoce.tables.database import Database, DatabaseRows
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.parquet_rows import ParquetRows
+from sottovoce.tables.row_groups import ParquetRows
 from sottovoce.tables.table import Cells, Table
 from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Source
 
@@ -252,7 +252,7 @@ def open_table(
     if kind == "parquet":
         if skip_rows:
             raise ParameterError("skip_rows is for text tables: a Parquet file has no lines.")
-        return BatchedTable(ParquetRows(Source(path), most_rows), str(path))
+        return BatchedTable(ParquetRows(path, most_rows), str(path))
     layout = layout or Layout()
     delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
     text = CsvText(

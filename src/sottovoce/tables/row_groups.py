@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
+from contextlib import contextmanager
 from copy import copy
 from dataclasses import dataclass
 from itertools import accumulate, groupby
-from typing import Any, Self
+from pathlib import Path
+from typing import Any, Final, Self
 
+from sottovoce._optional import pa
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import TableError
-from sottovoce.tables.addresses import DataFile, Stamp
-from sottovoce.tables.parquet_rows import opened_parquet
+from sottovoce.tables.addresses import DataFile, Stamp, file_here
+from sottovoce.tables.table import Table, refuse_repeated_names
+from sottovoce.tables.text import COMPRESSIONS, changed, first_line, unreadable
 
-_AT_ONCE = 16  # footers that are read at the same time
+_AT_ONCE: Final = 16  # footers that are read at the same time
+_BATCH_BYTES: Final = 1 << 22
+_TEXT_BYTES: Final = 16
+# of each column while it is read; without it (and pre_buffer=False) a row group is read whole
+_BUFFER_BYTES: Final = 1 << 16
 
 
 @dataclass(frozen=True)
@@ -29,6 +36,7 @@ class RowGroup:
     number: int
     n_rows: int
     first_row: int  # place in the file of the first of them
+    n_bytes: int  # that they take, decompressed
 
     def __getstate__(self) -> dict[str, Any]:
         return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
@@ -100,11 +108,11 @@ def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]
         with opened(file) as parquet:
             known = parquet.metadata
             check(parquet.schema_arrow, file)
-            sizes = [known.row_group(number).num_rows for number in range(known.num_row_groups)]
-            firsts = accumulate(sizes, initial=0)
+            groups = [known.row_group(number) for number in range(known.num_row_groups)]
+            firsts = accumulate((group.num_rows for group in groups), initial=0)
             return [
-                RowGroup(file, stamp, known.num_rows, number, size, first)
-                for number, (size, first) in enumerate(zip(sizes, firsts, strict=False))
+                RowGroup(file, stamp, known.num_rows, number, group.num_rows, first, group.total_byte_size)
+                for number, (group, first) in enumerate(zip(groups, firsts, strict=False))
             ]
 
     with ThreadPoolExecutor(min(_AT_ONCE, len(files)), thread_name_prefix="sottovoce-footers") as threads:
@@ -132,34 +140,82 @@ def by_file(pieces: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
     return (list(own) for _, own in groupby(pieces, lambda piece: id(piece.file)))
 
 
-def batches(
-    own: Sequence[RowGroup], names: Sequence[str], batch_rows: int, *, use_threads: bool = True
-) -> Iterator[Any]:
-    """Read some columns of some row groups of one file, in order; refuse a file that changed, before and after."""
-    first, numbers = own[0], [group.number for group in own]
-    refuse_changed(first)
-    with opened(first.file) as file:
-        if file.metadata.num_rows != first.rows_of_file:
-            raise _changed(first.file)
-        # what comes over a network is fetched a row group at a time, in few and large requests
-        for some in [numbers] if first.file.is_local else [[number] for number in numbers]:
-            yield from file.iter_batches(batch_rows, row_groups=some, columns=list(names), use_threads=use_threads)
-    refuse_changed(first)
+def tables(
+    pieces: Sequence[RowGroup], names: Sequence[str], batch_rows: int, *, use_threads: bool = False
+) -> Iterator[Table]:
+    """Read some columns of row groups, in order; refuse a file that changed, before and after.
+
+    Each table knows where its rows are in their file.
+    """
+    for own in by_file(pieces):
+        first, numbers, row = own[0], [group.number for group in own], own[0].first_row
+        refuse_changed(first)
+        with opened(first.file) as file:
+            if file.metadata.num_rows != first.rows_of_file:
+                raise changed(first.file)
+            # what comes over a network is fetched a row group at a time, in few and large requests
+            for some in [numbers] if first.file.is_local else [[number] for number in numbers]:
+                for batch in file.iter_batches(
+                    batch_rows, row_groups=some, columns=list(names), use_threads=use_threads
+                ):
+                    yield Table.of_rows(pa.Table.from_batches([batch]), first.file.shown, row)
+                    row += batch.num_rows
+        refuse_changed(first)
 
 
 def refuse_changed(piece: RowGroup) -> None:
     """Refuse a file that is not what it was, by what its store says of it."""
     if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
-        raise _changed(piece.file)
+        raise changed(piece.file)
 
 
-def opened(source: DataFile) -> AbstractContextManager[Any]:
-    """Open a Parquet file; whatever goes wrong inside is told as an error about it."""
-    return opened_parquet(source, source.path, source.filesystem, here=source.is_local, hidden=source.hidden)
+@contextmanager
+def opened(source: DataFile) -> Iterator[Any]:
+    """Open a Parquet file; whatever goes wrong inside is told as an error about it.
+
+    Here large row groups are decoded a page at a time, elsewhere ahead.
+    """
+    buffer, ahead = (_BUFFER_BYTES, False) if source.is_local else (0, True)
+    try:
+        with pa.parquet.ParquetFile(
+            source.path, filesystem=source.filesystem, buffer_size=buffer, pre_buffer=ahead
+        ) as parquet:
+            yield parquet
+    except UnicodeDecodeError:
+        raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
+    except (pa.ArrowException, OSError) as error:
+        if source.is_local and getattr(error, "errno", None):
+            raise unreadable(Path(source.path), error) from None
+        raise TableError(f"{source}: cannot be read as Parquet: {first_line(source.hidden(str(error)))}") from None
 
 
-def _changed(file: DataFile) -> TableError:
-    return TableError(
-        f"{file}: the file is not the one that was opened (another size, date or number of rows). Training reads it "
-        "many times and is private only if it is the same each time: make a new ParquetTable, and let its files be."
-    )
+class ParquetRows:
+    """The columns of a Parquet file, and its rows, some at a time.
+
+    ``most_rows``: of a table.
+
+    Raises TableError if it is no Parquet file.
+    """
+
+    def __init__(self, path: Path, most_rows: int) -> None:
+        if path.suffix.lower() in COMPRESSIONS:
+            raise TableError(f"{path}: a Parquet file is compressed inside. Unpack it first.")
+        if path.is_fifo():
+            raise TableError(f"{path}: a Parquet file is read from its end. Give a file, or CSV through a pipe.")
+        file = file_here(path)
+        self.size = file.stamp()[0]
+        if self.size == 0:
+            raise TableError(f"{path}: the file is empty.")
+        self._pieces = row_groups([file], self._look)
+        stored = max(piece.n_bytes / max(piece.n_rows, 1) for piece in self._pieces)
+        self._batch_rows = max(1, min(most_rows, int(_BATCH_BYTES / max(self._width, stored))))
+
+    def _look(self, schema: Any, file: DataFile) -> None:
+        refuse_repeated_names(schema.names, str(file))
+        self.header = Table.of_rows(schema.empty_table(), str(file))
+        self.names = list(schema.names)
+        self.n_rows, self.counted = None, self.names  # all are decoded: a file that is damaged is refused
+        self._width = sum(kind.bit_width / 8 if pa.types.is_primitive(kind) else _TEXT_BYTES for kind in schema.types)
+
+    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
+        return tables(self._pieces, columns, self._batch_rows)

@@ -7,6 +7,7 @@ import codecs
 import contextlib
 import gzip
 import mmap
+import os
 import re
 import shutil
 import stat
@@ -64,14 +65,11 @@ class Source:
 
     def refuse_changed(self) -> None:
         try:
-            changed = self._kept is None and self._now() != self._stamp
+            is_another = self._kept is None and self._now() != self._stamp
         except OSError as error:
             raise unreadable(self.path, error) from None
-        if changed:
-            raise TableError(
-                f"{self.path}: the file changed while it was in use (another size or date). It is read more than once: "
-                "let it be meanwhile, and start again."
-            )
+        if is_another:
+            raise changed(self.path)
 
     def _now(self) -> tuple[int, ...]:
         known = self.path.stat()
@@ -227,7 +225,14 @@ def unreadable(path: Path, error: OSError) -> TableError:
         with contextlib.suppress(OSError):
             near = nearest(path.name, [other.name for other in path.parent.iterdir()])
         near = near or " Check the path."
-    return TableError(f"{path}: cannot read the file: {error.strerror}.{near}{at_home(path)}")
+    return TableError(f"{path}: cannot read the file: {os.strerror(error.errno or 0)}.{near}{at_home(path)}")
+
+
+def changed(file: object) -> TableError:
+    return TableError(
+        f"{file}: the file is not the one that was opened (another size, date or number of rows). It is read more than "
+        "once, and training is private only if it is the same each time: let it be, and open it again."
+    )
 
 
 def _damaged(path: Path, error: Exception) -> TableError:
