@@ -225,7 +225,7 @@ def test_coefficients_are_shown_by_name_and_in_the_units_of_the_table(folder: Pa
     shown = passes("show", "model.json").stdout
     assert "What adds up to the log odds of again = yes" in shown
     assert re.search(r"age +\S+ +\S+ +for each 1 more of age, from 10 to 100", shown)
-    assert re.search(r"reason=injury +(\S+) +\1 +where reason is injury", shown)
+    assert re.search(r"reason=injury +(\S+) +\1 +where reason=injury", shown)
     assert re.search(r"age is missing +(\S+) +\1 +where age is missing", shown)
     model, schema = load_model("model.json")
     told = json.loads(passes("show", "model.json", "--coefficients", "--json").stdout)

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sottovoce._validation import choice, nearest, number
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column, refuse_missing_rule
+from sottovoce.tables.column import INDICATOR, Block, Column
 from sottovoce.tables.table import SHOWN, Cells, shown
 
 Level = str | int | float | bool
@@ -127,9 +127,6 @@ class CategoricalColumn(Column):
     def _value_names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={_text(category)}" for category in self.categories)
 
-    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
-        return values, [f"where {self.name} is {_text(category)}" for category in self.categories]
-
     def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
         positions = self._positions(cells, missing)
         if self.unknown == "error":
@@ -141,8 +138,7 @@ class CategoricalColumn(Column):
 
     def refuse_as_target(self) -> None:
         """Refuse fewer than two classes, fractions, which scikit-learn takes for regression, and a rule for missing."""
-        if self.missing is not None:
-            refuse_missing_rule(self.name)
+        super().refuse_as_target()
         if len(self.categories) < 2:
             raise SchemaError(
                 f"column {self.name!r} is the target and has the one class {self.categories[0]!r}: a classifier needs "
@@ -155,14 +151,10 @@ class CategoricalColumn(Column):
                     f'numbers, or true and false. Write it as a text, "{category}", or describe the column as numeric.'
                 )
 
-    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
-        self.refuse_as_target()
+    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
         positions = self._positions(cells, missing)
-        absent = np.flatnonzero(positions == _MISSING)
-        if absent.size:
-            raise cells.error(int(absent[0]), "the label is missing", "Remove the row or give it a label.")
         self._refuse_unknown(cells, positions, "or list its spelling under aliases")
-        return np.asarray(self.categories)[positions]
+        return np.asarray(self.categories)[positions], positions == _MISSING
 
     def _positions(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[np.int64]:
         """Return the number of the category in each row, ``_MISSING`` or ``_UNKNOWN``."""

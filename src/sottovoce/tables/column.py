@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Collection, Mapping, Sequence
+from abc import ABC
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar, Final
 
@@ -69,18 +69,21 @@ class Column(ABC):
         coefficients : sequence of float
             One for each feature.
         """
-        values, places = self._meant(list(coefficients))
-        missing = [f"where {self.name} is missing"] if self._has_indicator else []
-        return list(zip(values, [*places, *missing], strict=True))
+        if self._scale is None:
+            return [(value, f"where {name}") for value, name in zip(coefficients, self.feature_names, strict=True)]
+        unit, place = self._scale
+        missing = [(value, f"where {self.name} is missing") for value in coefficients[1:]]
+        return [(coefficients[0] * unit, place), *missing]
 
-    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
-        """Return amounts, and where each is added; what the indicator means is not said."""
-        raise NotImplementedError
+    @property
+    def _scale(self) -> tuple[float, str] | None:
+        """What one more of the feature is in the units of the table, and where; None if features are 0 or 1."""
+        return None
 
     @property
     def nonnegative(self) -> bool:
         """Whether no feature of the column can be negative, whatever the data."""
-        return True
+        return self._scale is None
 
     def encode(self, cells: Cells, missing: Collection[str]) -> Block:
         """Encode the cells as features.
@@ -101,9 +104,13 @@ class Column(ABC):
         """Return the block without the indicator, and which rows have no value."""
         raise NotImplementedError
 
-    @abstractmethod
     def refuse_as_target(self) -> None:
         """Raise a SchemaError if a column of this description cannot be the target."""
+        if getattr(self, "missing", None) is not None:  # a label that is made up would be learnt
+            raise SchemaError(
+                f"column {self.name!r} is the target and has a rule for missing values: a missing label is refused. "
+                "Remove missing."
+            )
 
     def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[Any]:
         """Read the cells as labels.
@@ -114,7 +121,14 @@ class Column(ABC):
             If a label is missing, or breaks what the schema says about it.
         """
         self.refuse_as_target()
-        raise AssertionError  # pragma: no cover
+        labels, absent = self._labels(cells, missing)
+        if absent.any():
+            raise cells.error(int(np.argmax(absent)), "the label is missing", "Remove the row or give it a label.")
+        return labels
+
+    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        """Return labels, and which rows have none."""
+        raise NotImplementedError
 
     def _entries(self) -> dict[str, Any]:
         """Return the entries beside ``type`` that differ from the defaults."""
@@ -147,8 +161,12 @@ class IgnoredColumn(Column):
         )
 
 
-def refuse_missing_rule(name: str) -> None:
-    """Refuse a rule for missing values of the target: a label that is made up would be learnt."""
-    raise SchemaError(
-        f"column {name!r} is the target and has a rule for missing values: a missing label is refused. Remove missing."
-    )
+def refuse_beyond(cells: Cells, inside: npt.NDArray[np.bool_], shown: Callable[[int], object], bounds: str) -> None:
+    """Refuse cells that are outside public bounds, naming the first; ``shown`` returns what a row has."""
+    beyond = np.flatnonzero(~inside)
+    if beyond.size:
+        raise cells.error(
+            int(beyond[0]),
+            f"{shown(beyond[0])} lies outside the bounds {bounds}",
+            'Widen the bounds in the schema, or write outside = "clip" to move such values onto the bound.',
+        )

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sottovoce._validation import choice
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column
+from sottovoce.tables.column import INDICATOR, Block, Column, refuse_beyond
 from sottovoce.tables.notation import DateNotation
 from sottovoce.tables.table import Cells
 
@@ -119,19 +119,12 @@ class DateColumn(Column):
             str(self.period), f"{year:04}-{month + 1:02}"
         )
 
-    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
-        places = [f"where {name}" for name in self._value_names()]
-        if self.period is None and self.part is None:
-            assert self.bounds is not None
-            first, last = self.bounds
-            values[0] *= 2.0 / (last - first).days
-            places = [f"for each day more of {self.name}, from {first} to {last}"]
-        return values, places
-
     @property
-    def nonnegative(self) -> bool:
-        """True for periods and parts, which are 0 or 1; a day on its scale is within [-1, 1]."""
-        return self.period is not None or self.part is not None
+    def _scale(self) -> tuple[float, str] | None:
+        if self.bounds is None or self.period is not None:
+            return None
+        first, last = self.bounds
+        return 2.0 / (last - first).days, f"for each day more of {self.name}, from {first} to {last}"
 
     def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
         seconds, absent = cells.seconds(missing, DateNotation(self.format))
@@ -139,14 +132,10 @@ class DateColumn(Column):
         values = np.ones(len(days))
         if self.bounds is not None:
             first, last = (_since_1970(bound) for bound in self.bounds)
-            beyond = np.flatnonzero(~absent & ((days < first) | (days > last)))
-            if beyond.size and self.outside == "error":
-                raise cells.error(
-                    int(beyond[0]),
-                    f"{np.datetime64(int(days[beyond[0]]), 'D')} lies outside the bounds {self.bounds[0]} to "
-                    f"{self.bounds[1]}",
-                    'Widen the bounds in the schema, or write outside = "clip" to move such days onto the bound.',
-                )
+            if self.outside == "error":
+                inside = absent | ((days >= first) & (days <= last))
+                between = f"{self.bounds[0]} to {self.bounds[1]}"
+                refuse_beyond(cells, inside, lambda row: np.datetime64(int(days[row]), "D"), between)
             days = np.clip(days, first, last)
         if self.part == "hour":
             places = seconds // 3600 % 24

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from sottovoce._validation import bounds, choice, in_order, number
 from sottovoce.exceptions import SchemaError
 from sottovoce.tables._entries import plain_number, schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column, refuse_missing_rule
+from sottovoce.tables.column import INDICATOR, Block, Column, refuse_beyond
 from sottovoce.tables.notation import NumberNotation
 from sottovoce.tables.table import Cells
 
@@ -123,22 +123,14 @@ class NumericColumn(Column):
         inner = (f"{low}<={self.name}<{high}" for low, high in pairwise(edges))
         return (f"{self.name}<{edges[0]}", *inner, f"{self.name}>={edges[-1]}")
 
-    def _meant(self, values: list[float]) -> tuple[list[float], list[str]]:
+    @property
+    def _scale(self) -> tuple[float, str] | None:
         low, high = self.bounds
         if self.bins is not None:
-            places = [f"where {name}" for name in self._value_names()]
-        elif self.scale == "linear":
-            values[0] *= 2.0 / (high - low)
-            places = [f"for each 1 more of {self.name}, from {low:g} to {high:g}"]
-        else:
-            values[0] *= 2.0
-            places = [f"from {self.name} = {low:g} to {high:g}, by the logarithm"]
-        return values, places
-
-    @property
-    def nonnegative(self) -> bool:
-        """True for bins, which are 0 or 1; a number on its scale is within [-1, 1]."""
-        return self.bins is not None
+            return None
+        if self.scale == "linear":
+            return 2.0 / (high - low), f"for each 1 more of {self.name}, from {low:g} to {high:g}"
+        return 2.0, f"from {self.name} = {low:g} to {high:g}, by the logarithm"
 
     def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
         numbers, absent = self._bounded(cells, missing, self.outside or "clip")
@@ -158,20 +150,15 @@ class NumericColumn(Column):
         return Block(np.where(absent, np.int64(-1), np.int64(0)), values)
 
     def refuse_as_target(self) -> None:
-        if self.missing is not None:
-            refuse_missing_rule(self.name)
+        super().refuse_as_target()
         if self.scale != "linear" or self.bins is not None:
             raise SchemaError(
                 f"column {self.name!r} is the target: a target takes bounds, but neither scale nor bins. Remove them, "
                 "or transform the labels in the table."
             )
 
-    def labels(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[np.float64]:
-        self.refuse_as_target()
-        numbers, absent = self._bounded(cells, missing, self.outside or "error")
-        if absent.any():
-            raise cells.error(int(np.argmax(absent)), "the label is missing", "Remove the row or give it a label.")
-        return numbers
+    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+        return self._bounded(cells, missing, self.outside or "error")
 
     def _bounded(
         self, cells: Cells, missing: Collection[str], outside: str
@@ -180,13 +167,8 @@ class NumericColumn(Column):
         notation = self._notation()
         numbers, absent = cells.numbers(missing, notation if notation.entries() else None)
         if outside == "error":
-            beyond = np.flatnonzero(~absent & ~((numbers >= low) & (numbers <= high)))
-            if beyond.size:
-                raise cells.error(
-                    int(beyond[0]),
-                    f"{numbers[beyond[0]]:g} lies outside the bounds [{low:g}, {high:g}]",
-                    'Widen the bounds in the schema, or write outside = "clip" to move such values onto the bound.',
-                )
+            inside = absent | ((numbers >= low) & (numbers <= high))
+            refuse_beyond(cells, inside, lambda row: f"{numbers[row]:g}", f"[{low:g}, {high:g}]")
         return np.clip(numbers, low, high), absent
 
     def _entries(self) -> dict[str, Any]:
