@@ -139,6 +139,7 @@ def _table(text: str) -> Any:
 
 
 TABLE: Any = argument("TABLE", _TABLES, parser=_table)
+SCHEMA: Any = option("--schema", "Public facts about the columns (TOML).")
 TARGET: Any = option("--target", "The column to predict. Default: that of the schema.")
 MODEL_CARD: Any = option(
     "--model-card", "What you say about the model (TOML or JSON), for the page: name, intended_use, contact, ...",

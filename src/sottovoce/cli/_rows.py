@@ -18,7 +18,7 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
 from sottovoce.cli._output import reading_bar
 from sottovoce.estimators.reading import UnreadTable
-from sottovoce.exceptions import SchemaError
+from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
 from sottovoce.tables.reading import MOST_ROWS
 
@@ -174,6 +174,19 @@ def confirmed_schema(path: Path, target: str | None = None) -> Schema:
         return schema if target is None else schema.with_target(target)
     except SchemaError as error:
         raise SchemaError(f"{path}: {error}") from None
+
+
+def given_schema(path: Path | None, target: str | None, table: object) -> Schema:
+    """Read the schema of a table that a command needs; where there is none, say how one is made."""
+    if path is None or not path.exists():
+        lacking = "--schema is missing" if path is None else f"--schema {path}: there is no such file"
+        file = path or "schema.toml"
+        raise ParameterError(
+            f"{lacking}. It holds the public facts about the columns of a table. Draft one with\n"
+            f"    sottovoce schema {table} --target {target or 'NAME'} > {file}\n"
+            f"confirm each line from public knowledge, and give --schema {file}."
+        )
+    return confirmed_schema(path, target)
 
 
 def _row_bytes(encoder: Encoder) -> int:

@@ -14,7 +14,7 @@ from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
 from sottovoce.cli._holdout import check_room_for_fit, split_by_coins
 from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target, model_rows
-from sottovoce.cli._rows import RowReader, confirmed_schema
+from sottovoce.cli._rows import RowReader, given_schema
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable
@@ -122,7 +122,7 @@ def fit(
     table: Any = cli.TABLE,
     model: cli.ModelKind | None = cli.MODEL_OR_BY_TARGET,
     out: Path = cli.option("--out", "Where to write the model (JSON).", default=cli.REQUIRED),
-    schema: Path | None = cli.option("--schema", "Public facts about the columns (TOML)."),
+    schema: Path | None = cli.SCHEMA,
     target: str | None = cli.TARGET,
     reading: cli.Reading,
     scratch: Path | None = cli.SCRATCH,
@@ -159,7 +159,7 @@ def fit(
     if table_name is not None:
         filled_text("--table-name", table_name)
     reading.refuse_unknown(table)
-    described = unit.described(_read_schema(schema, target, table), schema)
+    described = unit.described(given_schema(schema, target, table), schema)
     model = model_by_target(model, described.label_bounds, described.target, quiet=quiet)
     reader = RowReader(Encoder(described), reading)
     estimator = make_estimator(
@@ -232,15 +232,3 @@ def _lost_in_noise(guarantee: Guarantee) -> list[tuple[str, str]]:
         few = "noise would hide the slopes of so few rows at this epsilon: the model is one number. See sottovoce plan"
     enough = max(40.0, 8.0 * math.sqrt(known["n_features"]))
     return [("WARNING", few)] * (is_one or guarantee.epsilon * known["n_samples"] < enough)
-
-
-def _read_schema(path: Path | None, target: str | None, table: Path) -> Schema:
-    if path is None or not path.exists():
-        lacking = "--schema is missing" if path is None else f"--schema {path}: there is no such file"
-        file = path or "schema.toml"
-        raise ParameterError(
-            f"{lacking}. It holds the public facts about the columns of a table. Draft one with\n"
-            f"    sottovoce schema {table} --target {target or 'NAME'} > {file}\n"
-            f"confirm each line from public knowledge, and give --schema {file}."
-        )
-    return confirmed_schema(path, target)

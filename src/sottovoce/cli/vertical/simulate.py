@@ -20,7 +20,7 @@ from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import label_facts
 from sottovoce.cli._output import print_columns, print_json, write_or_keep
-from sottovoce.cli._rows import confirmed_schema, note_unused
+from sottovoce.cli._rows import given_schema, note_unused
 from sottovoce.cli.vertical._shown import print_comparison, print_training
 from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError, SchemaError
@@ -75,6 +75,12 @@ def _split_schema(schema: Schema, given: Sequence[str], label_holder: str | None
 
     Without a label holder it is the first party.
     """
+    if schema.unit is not None:
+        raise SchemaError(
+            f"the schema names the unit {schema.unit!r}: between parties one aligned row is one person. Make a table "
+            "with one row a person, and remove unit."
+        )
+    Encoder(schema)  # it names a target
     columns = _by_name([column.name for column in schema.feature_columns], given)
     if len(columns) < 2:
         raise ParameterError(
@@ -135,29 +141,6 @@ def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[st
     return columns
 
 
-def _find_schema(table: Any, given: Path | None, target: str | None) -> Schema:
-    """Return the schema of a table, from the file given or from the one beside the table; a draft is refused.
-
-    Beside it: the same name up to the first point, then .toml.
-    """
-    if given is None:
-        given = table.with_name(f"{table.name.partition('.')[0]}.toml") if isinstance(table, Path) else None
-        if given is None or not given.is_file():
-            drafted = "people.toml" if given is None else given
-            raise ParameterError(
-                f"--schema FILE is missing: {table} needs a file with the public facts about its columns. Draft one "
-                f"with\n    sottovoce schema {table} > {drafted}\nand confirm each line from public knowledge."
-            )
-    schema = confirmed_schema(given, target)
-    if schema.unit is not None:
-        raise SchemaError(
-            f"the schema of {table} names the unit {schema.unit!r}: between parties one aligned row is one person. "
-            "Make a table with one row a person, and remove unit."
-        )
-    Encoder(schema)  # it names a target
-    return schema
-
-
 # ------------------------------------------------------------------ the command
 
 
@@ -177,9 +160,7 @@ def simulate(
         "--helper", "--mechanism secure: a party without a table, which only computes with the others.", _WHO,
         metavar="NAME", default=[],
     ),
-    schema: Path | None = cli.option(
-        "--schema", "Public facts about the columns (TOML). Default: beside the table, ending in .toml."
-    ),
+    schema: Path | None = cli.SCHEMA,
     training: HowToTrain,
     test: Path | None = cli.option("--test", "Other people, in a table like the first.", _HELD_OUT, metavar="TABLE"),
     holdout: float | None = cli.option(
@@ -204,7 +185,7 @@ def simulate(
             "--party is missing: say who holds which columns, such as --party clinic=age,bmi --party bank (which has "
             "all others)."
         )
-    split = _split_schema(_find_schema(table, schema, target), party, label_holder)
+    split = _split_schema(given_schema(schema, target, table), party, label_holder)
     estimator = _make_estimator(model, split, training, helper, epsilon=epsilon)
     streams = Streams(training.random_state)
     if test is not None and holdout is not None:
