@@ -13,10 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 from rich.console import Console
-from sklearn.metrics import accuracy_score, mean_squared_error, r2_score
+from sklearn.metrics import mean_squared_error, r2_score
 
 import sottovoce as sv
-from sottovoce.cli.predict import how_good
 from sottovoce.estimators.persistence import load_model, model_to_json
 from sottovoce.tables import NumericColumn, Schema
 from support.commands import incomes, passes, run
@@ -88,6 +87,11 @@ def test_numbers_are_predicted_in_batches(tmp_path: Path) -> None:
     np.testing.assert_allclose(predicted, ridge.predict(X), rtol=1e-9)
     error, r2 = mean_squared_error(y, predicted), r2_score(y, predicted)
     assert scored.stderr.startswith(f"mean squared error {error:.6g}, R^2 {r2:.4f} on {N_ROWS} rows. NOT PRIVATE")
+    for n_rows, told in ((1, ""), (2, ", R^2 0.0000")):  # whose labels do not vary
+        few = pd.DataFrame([[*X[0], 0.5]] * n_rows, columns=[*"abcy"])
+        few.to_csv(tmp_path / "t.csv", index=False)
+        missed = f"mean squared error {(predicted[0] - 0.5) ** 2:.6g}{told} on {n_rows} rows"
+        assert passes("predict", tmp_path / "m.json", tmp_path / "t.csv", "--score").stderr.startswith(missed)
 
 
 def test_a_pipe_is_drafted_and_predicted(model: Path, tmp_path: Path) -> None:
@@ -164,31 +168,3 @@ def test_a_terminal_shows_how_many_rows_were_read(
     ends = [count for count, after in itertools.pairwise([*counts, 0]) if after < count]
     readings = 2 if command in ("fit", "evaluate") else 1  # for the number of rows, and for the rows
     assert ends == [N_ROWS] * readings * terminal
-
-
-# ----------------------------- scores
-
-
-@pytest.mark.parametrize("n_parts", [1, 3, 50])
-def test_scores_are_those_of_all_rows_at_once(n_parts: int) -> None:
-    rng = np.random.default_rng(3)
-    y = rng.normal(1e3, 1, 100)
-    predicted = y + rng.normal(0, 0.3, 100)
-    parts = np.array_split(np.arange(100), n_parts)
-    numbers = how_good([squares(y[part], predicted[part]) for part in parts])
-    assert numbers == f"mean squared error {mean_squared_error(y, predicted):.6g}, R^2 {r2_score(y, predicted):.4f}"
-    classes = how_good([(np.sum(np.round(y[part]) == np.round(predicted[part])), len(part)) for part in parts])
-    assert classes == f"accuracy {accuracy_score(np.round(y), np.round(predicted)):.4f}"
-
-
-def squares(y: np.ndarray, predicted: np.ndarray) -> tuple[float, ...]:
-    return len(y), y.mean(), np.square(y - y.mean()).sum(), np.square(y - predicted).sum()
-
-
-@pytest.mark.parametrize(("y", "predicted"), [([2.0, 2.0], [2.0, 2.0]), ([2.0, 2.0], [2.0, 3.0]), ([1.0], [2.0])])
-def test_scores_of_labels_that_do_not_vary(y: list[float], predicted: list[float]) -> None:
-    numbers = how_good(
-        [squares(np.array([label]), np.array([guess])) for label, guess in zip(y, predicted, strict=True)]
-    )
-    expected = f"mean squared error {mean_squared_error(y, predicted):.6g}"
-    assert numbers == (expected if len(y) == 1 else f"{expected}, R^2 {r2_score(y, predicted):.4f}")

@@ -68,7 +68,7 @@ def _telling_mistakes() -> Iterator[None]:
 
 # what an error asks for in Python, and what it is called here
 _ARGUMENT = re.compile(
-    r"\b(accept_delta|another_run|delimiter|duplicates|format|header|overwrite|same_unit|skip_rows|target)"
+    r"\b(accept_delta|another_run|delimiter|format|header|overwrite|same_unit|skip_rows|target)"
     r"=(True|False|\"(\.\.\.|[\w-]+)\"|\d(?:[\d.e+-]*\d)?)"
 )
 _REFUSED = re.compile(r"\A(\w+)(?= is missing| must |=)")

@@ -8,6 +8,7 @@ from typer.testing import CliRunner
 from sottovoce._parameters import parameters
 from sottovoce.cli import app
 from sottovoce.cli._models import MODELS
+from sottovoce.cli.app import as_options
 from sottovoce.cli.vertical._training import MODELS as VERTICAL
 from support.commands import commands
 
@@ -110,3 +111,19 @@ def test_options_say_what_the_estimators_say(models, command):
                     assert sentence in options[name].help, (name, sentence)
                     told += 1
     assert told > 20
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("give overwrite=True to replace it.", "give --force to replace it."),
+        ("give header=False, or header = false in [table].", "give --no-header, or header = false in [table]."),
+        ('give delimiter="...".', "give --delimiter."),
+        ('format="csv" or format="parquet"', "--format csv or --format parquet"),
+        ("Fit with groups=... and max_rows_per_group=...", "Fit with --unit COLUMN and --max-rows-per-unit K"),
+        ("same_unit=True, another_run=True", "--same-unit, --another-run"),
+        ('write type = "ignore", adjacency="zero-out"', 'write type = "ignore", adjacency="zero-out"'),
+    ],
+)
+def test_messages_name_options(said, shown):
+    assert as_options(said) == shown

@@ -173,17 +173,12 @@ def test_arguments(tmp_path, arguments, message):
 
 
 def test_bad_files(tmp_path):
-    (tmp_path / "text.parquet").write_text("a,b\n1,2\n")
-    write(tmp_path / "empty.parquet", {"a": np.empty(0)})
     pq.write_table(pa.Table.from_arrays([pa.array([1.0])] * 2, names=["a", "a"]), tmp_path / "twice.parquet")
     one, two = (write(tmp_path / f"{name}.parquet", {name: [1.0]}) for name in "ab")
     (tmp_path / "folder").mkdir()
     for path, error, message in [
-        (tmp_path / "none.parquet", TableError, "No such file"),
         (tmp_path / "folder", TableError, r"holds no file with the ending \.parquet"),
         ([], ParameterError, "at least one Parquet file"),
-        (tmp_path / "text.parquet", TableError, "cannot be read as Parquet"),
-        (tmp_path / "empty.parquet", TableError, "no row of data"),
         (tmp_path / "twice.parquet", TableError, "two columns are named 'a'"),
         ([one, two], TableError, r"b\.parquet: there is no column 'a'"),
     ]:
