@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -79,42 +79,24 @@ def _is_model(path: Path) -> bool:
         return True
 
 
-@dataclass(frozen=True)
-class _Coefficient:
-    feature: str
-    coefficient: float
-    amount: float
-    meaning: str
-
-
-@dataclass(frozen=True)
-class _Scores:
-    """What one line of coefficients adds up to."""
-
-    what: str
-    intercept: float
-    coefficients: list[_Coefficient]
-
-
 def print_coefficients(estimator: DPLinearEstimator, schema: Schema | None, *, every: bool) -> None:
     for scores in _scores(estimator, schema):
-        shown = scores.coefficients if every else scores.coefficients[:_SHOWN]
-        lines = [(one.feature, f"{one.coefficient:+.4g}", f"{one.amount:+.4g}", one.meaning) for one in shown]
-        lines.append(
-            ("(intercept)", f"{scores.intercept:+.4g}", f"{scores.intercept:+.4g}", "where every feature is 0")
-        )
+        shown = scores["coefficients"] if every else scores["coefficients"][:_SHOWN]
+        lines = [
+            (one["feature"], f"{one['coefficient']:+.4g}", f"{one['amount']:+.4g}", one["meaning"]) for one in shown
+        ]
+        intercept = f"{scores['intercept']:+.4g}"
+        lines.append(("(intercept)", intercept, intercept, "where every feature is 0"))
         headings = ("feature", "coefficient", "in the table", "")
-        print_columns(f"What adds up to {scores.what}", headings, lines, ends_in_words=True)
-        left = len(scores.coefficients) - len(shown)
+        print_columns(f"What adds up to {scores['what']}", headings, lines, ends_in_words=True)
+        left = len(scores["coefficients"]) - len(shown)
         if left:
             print(f"{left} smaller ones are not shown; --coefficients shows all.\n")
 
 
 def coefficients_as_json(estimator: DPLinearEstimator, schema: Schema | None) -> Any:
     """Return all coefficients as plain data, and the bounds to which columns are cut before, if they are."""
-    told: dict[str, Any] = {
-        "model": type(estimator).__name__, "scores": [asdict(scores) for scores in _scores(estimator, schema)],
-    }  # fmt: skip
+    told: dict[str, Any] = {"model": type(estimator).__name__, "scores": list(_scores(estimator, schema))}
     if estimator.column_bounds_ is not None:
         names = _features(estimator, schema)
         told["columns are cut to"] = dict(zip(names, np.transpose(estimator.column_bounds_).tolist(), strict=True))
@@ -131,26 +113,25 @@ def _features(estimator: DPLinearEstimator, schema: Schema | None) -> list[str]:
     return [f"feature {k + 1}" for k in range(estimator.n_features_in_)] if known is None else [str(k) for k in known]
 
 
-def _scores(estimator: DPLinearEstimator, schema: Schema | None) -> Iterator[_Scores]:
-    lines = np.atleast_2d(estimator.coef_)
+def _scores(estimator: DPLinearEstimator, schema: Schema | None) -> Iterator[dict[str, Any]]:
+    """Yield what each line of coefficients adds up to, its intercept and its coefficients, the largest first."""
+    names, keys = _features(estimator, schema), ("feature", "coefficient", "amount", "meaning")
     for what, line, intercept in zip(
-        _names(estimator, schema), lines, np.atleast_1d(estimator.intercept_), strict=True
+        _names(estimator, schema), np.atleast_2d(estimator.coef_), np.atleast_1d(estimator.intercept_), strict=True
     ):
+        values: list[float] = line.tolist()
         if schema is None:
-            names = _features(estimator, schema)
-            effects = [(float(value), f"for each 1 more of {name}") for name, value in zip(names, line, strict=True)]
+            effects = [(value, f"for each 1 more of {name}") for name, value in zip(names, values, strict=True)]
         else:
-            names, effects, start = [], [], 0
+            effects, left = [], iter(values)
             for column in schema.feature_columns:
-                own = column.feature_names
-                names += own
-                effects += column.effects([float(value) for value in line[start : start + len(own)]])
-                start += len(own)
+                effects += column.effects(list(islice(left, len(column.feature_names))))
         found = [
-            _Coefficient(str(name), float(value), *effect)
-            for name, value, effect in zip(names, line, effects, strict=True)
+            dict(zip(keys, (name, value, *effect), strict=True))
+            for name, value, effect in zip(names, values, effects, strict=True)
         ]
-        yield _Scores(what, float(intercept), sorted(found, key=lambda one: -abs(one.coefficient)))
+        largest_first = sorted(found, key=lambda one: -abs(one["coefficient"]))
+        yield {"what": what, "intercept": float(intercept), "coefficients": largest_first}
 
 
 def _names(estimator: DPLinearEstimator, schema: Schema | None) -> list[str]:
