@@ -53,7 +53,7 @@ def split_by_coins(opened: OpenedTable, share: float, random_state: int | None) 
     held = coins[:-1]
     if held.all() or not held.any():
         raise ParameterError(f"--holdout {share:g}: the coins left one part of {n_rows} rows empty. Try again.")
-    training, held_out = (replace(opened, n_rows=int(own.sum()), chosen=own) for own in (~held, held))
+    training, held_out = (replace(opened, chosen=own) for own in (~held, held))
     return Split(training, held_out, lambda: held)
 
 

@@ -40,14 +40,20 @@ class OpenedTable:
     layout: Layout  # how cells are written
     used: Collection[str]  # columns
     bar: Callable[[], AbstractContextManager[None]]  # draws how many rows were read
-    n_rows: int
+    labelled: bool  # whether labels are read
     groups: Callable[[], Any] | None  # returns whose row each is; None where the unit is a row
     chosen: Mask | None = None  # which rows of the file these are; None: all
 
     @property
+    def n_rows(self) -> int:
+        return self.table.n_rows if self.chosen is None else int(self.chosen.sum())
+
+    @property
     def row_bytes(self) -> int:
         """What an encoded row takes at most: public."""
-        return _row_bytes(self.encoder)
+        if self.encoder.sparse:
+            return 12 * len(self.encoder.schema.feature_columns) + 4
+        return 8 * self.encoder.n_features
 
     @property
     def is_small(self) -> bool:
@@ -59,22 +65,23 @@ class OpenedTable:
         shape = self.n_rows, self.encoder.n_features
 
         def read() -> tuple[Any, Any]:
-            with closing(self._pieces()) as pieces:
+            with closing(self.parts()) as parts:
+                pieces = ((X, y) for _, X, y in parts)
                 if self.is_small:
                     return _joined(pieces, shape, is_sparse=self.encoder.sparse)
                 return ScratchTable.write(pieces, shape[1], folder=folder), None
 
         return UnreadTable(shape, read, self.groups)
 
-    def _pieces(self) -> Generator[tuple[Any, Labels]]:
-        """Yield rows and labels, some at a time."""
+    def parts(self) -> Generator[tuple[Table, Any, Any]]:
+        """Yield cells, rows and labels, some at a time."""
         with self.bar():
-            for part in self.table.batches(self.used):
-                X, y = self.encoder.features(part), self.encoder.labels(part)
-                if self.chosen is not None:
-                    own = self.chosen[part.first_row : part.first_row + part.n_rows]
+            for cells in self.table.batches(self.used):
+                X, y = self.encoder.features(cells), self.encoder.labels(cells) if self.labelled else None
+                if self.chosen is not None and y is not None:
+                    own = self.chosen[cells.first_row : cells.first_row + cells.n_rows]
                     X, y = X[own], y[own]
-                yield X, y
+                yield cells, X, y
 
     def refuse_unwritable(self) -> None:
         """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
@@ -98,49 +105,33 @@ class RowReader:
     def schema(self) -> Schema:
         return self.encoder.schema
 
-    def open(self, path: Path, *, quiet: bool) -> OpenedTable:
+    def open(
+        self, path: Path, *, quiet: bool, labelled: bool = True, beside: Collection[str] = (), n_more: int | None = None
+    ) -> OpenedTable:
         """Return the table in a file, of which only lines and columns were looked at, and no value.
 
         ``quiet``: False draws on stderr how much of the file was read, each time that it is.
+        ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
+        ``beside``: further columns that are used.
+        ``n_more``: how many numbers come of a row; so few are read at a time that all is small. None counts the rows.
         """
         encoder, schema = self.encoder, self.schema
+        width = (n_more or 0) + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
         table = self.reading.batches(
-            path, schema.layout, names=schema.column_names, most_rows=_most_rows(_row_bytes(encoder) // 8)
-        )
-        used = self._refuse_lacking(table, True, ())
+            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
+            most_rows=max(1, min(MOST_ROWS, _NUMBERS // width)),
+        )  # fmt: skip
+        used = self._refuse_lacking(table, labelled, beside)
         bar = partial(reading_bar, path, table, shown=not quiet)
-        with bar():
-            n_rows = table.n_rows
+        if n_more is None:
+            with bar():
+                _ = table.n_rows
 
         def people() -> Any:
             return np.concatenate([encoder.groups(part) for part in table.batches([str(schema.unit)])])
 
-        layout = self.reading.layout(schema.layout)
-        return OpenedTable(encoder, table, layout, used, bar, n_rows, None if schema.unit is None else people)
-
-    def stream(
-        self, path: Path, *, labelled: bool, beside: Collection[str], n_more: int, quiet: bool
-    ) -> Generator[tuple[Table, Any, Labels | None]]:
-        """Return cells, rows and labels of a file; so few at a time that they and what comes of them is small.
-
-        ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
-        ``beside``: further columns that are used. ``n_more``: how many numbers come of a row.
-        """
-        encoder, schema = self.encoder, self.schema
-        may_lack = None if labelled else schema.target
-        width = n_more + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
-        opened = self.reading.batches(
-            path, schema.layout, names=schema.column_names, may_lack=may_lack,
-            most_rows=_most_rows(width),
-        )  # fmt: skip
-        used = self._refuse_lacking(opened, labelled, beside)
-
-        def parts() -> Generator[tuple[Table, Any, Labels | None]]:
-            with reading_bar(path, opened, shown=not quiet):
-                for cells in opened.batches(used):
-                    yield cells, encoder.features(cells), encoder.labels(cells) if labelled else None
-
-        return parts()
+        groups = None if schema.unit is None else people
+        return OpenedTable(encoder, table, self.reading.layout(schema.layout), used, bar, labelled, groups)
 
     def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> list[str]:
         """Refuse a table without a column that is used, tell which columns are not, and return those that are."""
@@ -187,14 +178,6 @@ def given_schema(path: Path | None, target: str | None, table: object) -> Schema
             f"confirm each line from public knowledge, and give --schema {file}."
         )
     return confirmed_schema(path, target)
-
-
-def _row_bytes(encoder: Encoder) -> int:
-    return 12 * len(encoder.schema.feature_columns) + 4 if encoder.sparse else 8 * encoder.n_features
-
-
-def _most_rows(width: int) -> int:
-    return max(1, min(MOST_ROWS, _NUMBERS // width))
 
 
 def _joined(pieces: Iterable[tuple[Any, Labels]], shape: tuple[int, int], *, is_sparse: bool) -> tuple[Any, Labels]:

@@ -61,8 +61,8 @@ def predict(
     n_rows, parts = 0, []
     # bars and predictions do not share a terminal
     quiet = out is None and is_terminal()
-    stream = reader.stream(table, labelled=score, beside=ids, n_more=1 + len(classes), quiet=quiet)
-    with _written(out) as write, closing(stream):
+    opened = reader.open(table, labelled=score, beside=ids, n_more=1 + len(classes), quiet=quiet)
+    with _written(out) as write, closing(opened.parts()) as stream:
         for number, (cells, X, y) in enumerate(stream):
             predicted = estimator.predict(X)
             columns = [cells.column(name) for name in ids]

@@ -25,6 +25,12 @@ def parquet(columns: dict[str, object], **options: object) -> bytes:
     return sink.getvalue()
 
 
+def twice() -> bytes:
+    sink = io.BytesIO()
+    pa.parquet.write_table(pa.Table.from_arrays([pa.array(["no"])] * 4, names=[*"abcb"]), sink)
+    return sink.getvalue()
+
+
 FRAME: dict[str, object] = {"a": [1, 2], "b": ["x", "y"], "c": ["no", "yes"]}
 PARQUET = parquet(FRAME)
 DAMAGED = bytearray(parquet({name: cells * 5000 for name, cells in FRAME.items()}, compression="gzip"))  # type: ignore[operator]
@@ -90,6 +96,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "truncated Parquet": ("t.parquet", PARQUET[:-40], "", "cannot be read as Parquet"),
     "damaged Parquet": ("t.parquet", bytes(DAMAGED), "", "cannot be read as Parquet"),
     "Parquet without rows": ("t.parquet", parquet({n: [] for n in "abc"}), "", "columns, but no row of data"),
+    "Parquet with duplicate names": ("t.parquet", twice(), "", "two columns are named 'b'. Rename one"),
     "Parquet in gzip": ("t.parquet.gz", gzip.compress(PARQUET), "", "compressed inside. Unpack it first"),
     "nested Parquet": ("t.parquet", parquet({**FRAME, "a": [[1], [2]]}), "", 'type = "ignore"'),
     "Parquet without a column": ("t.parquet", parquet({"a": [1], "b": ["x"]}), "", "no column 'c'"),
