@@ -276,16 +276,12 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"epsilon": "nan"}, r"epsilon must be a number > 0; got nan"),
-        ({"delta": None}, r"delta is missing"),
         ({"alpha": "much"}, r"--alpha must be a number or auto; got 'much'"),
         ({"mechanism": "magic"}, r"mechanism must be one of 'local-models'.*; got 'magic'"),
         ({"max_iter": 3}, r"--max-iter is for a training without noise"),
         ({"epsilon": "inf", "mechanism": "local-models"}, r"--mechanism is for a private training"),
         ({"epsilon": "inf", "max_iter": 0}, r"--max-iter must be a whole number >= 1; got 0"),
-        ({"model": "ridge"}, r"--model ridge predicts a number, and needs its public bounds"),
         ({"target": "age", "party": ["clinic=smokes", "bank"]}, r"--model logistic predicts one of two classes"),
-        ({"target": "wage"}, r"people\.toml: the schema has no column 'wage'\. Did you mean 'age'"),
         ({"party": None}, r"--party is missing: say who holds which columns"),
         ({"party": ["clinic=age,smokes", "bank=debt"]}, r"nobody holds the column\(s\) income\. .*--party NAME"),
         ({"party": ["clinic=age,wage", "bank"]}, r"clinic=age,wage: .* no feature column 'wage'; there are age,"),
@@ -297,19 +293,15 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
         ({"party": ["clinic=age,smokes,income,debt", "bank"]}, r"--party bank: the party has no columns"),
         ({"party": ["../up=age", "bank"]}, r"--party \.\./up=age: the name of a party has letters, .* got '\.\./up'"),
         ({"label_holder": "shop"}, r"--label-holder shop: no party is named 'shop'; there are clinic, bank"),
-        ({"radius": 1}, r"--radius is for --model lasso and sparse-logistic, not for logistic"),
         ({"model": "sparse-logistic"}, r"--radius is missing: --model sparse-logistic needs --radius R"),
-        ({"model": "sparse-logistic", "radius": 1, "alpha": 1}, r"--alpha is not for --model sparse-logistic"),
         (
             {"model": "sparse-logistic", "radius": 1, "n_steps": 9, "epsilon": "inf", "delta": None},
             r"--n-steps is for a private training",
         ),
-        ({"schema": "gone.toml"}, r"--schema gone\.toml: there is no such file"),
         ({"schema": None}, r"(?s)--schema is missing.*sottovoce schema .*people\.csv --target NAME > schema\.toml"),
         ({"test": "a.libsvm"}, r"a\.libsvm: LIBSVM text has no named columns.*load_svmlight_file"),
         ({"test": "a.csv", "holdout": 0.2}, r"--holdout and --test both say"),
         ({"holdout": "nan"}, r"--holdout must be a finite number > 0 and < 1; got nan"),
-        ({"delimiter": "::"}, r"table\.delimiter must be one ASCII character"),
         ({"helper": "notary"}, r"--helper is for --mechanism secure or auto"),
         ({"engine": "spu"}, r"--engine is for --mechanism secure or auto"),
         ({"mechanism": "secure", "engine": "semi2k"}, r"engine must be one of"),
@@ -333,8 +325,6 @@ def test_a_folder_that_cannot_be_written_is_refused(folder: Folder) -> None:
 
 def test_wrong_tables_are_refused_without_a_word_about_other_rows(folder: Folder) -> None:
     text = folder.table.read_text()
-    folder.table.write_text(text + "p999,old,no,1,no,70,ill\n")
-    fails(*folder.one(), match=r"people\.csv, line 402, column 'age': 'old' is not a number")
     folder.table.write_text("\n".join(text.splitlines()[:4]) + "\n")
     fails(*folder.one(), match=r"--holdout: 3 people are too few to train on some")
     folder.table.write_text(text)
@@ -347,10 +337,6 @@ def test_wrong_classes(folder: Folder) -> None:
     schema, text = folder.path / "people.toml", folder.schema()
     schema.write_text(text.replace(ILL, ILL.replace('"well"', '"well", "dying"')))
     fails(*folder.one(), match=r"needs their public list; got 3")
-    schema.write_text(text.replace(ILL, ILL.replace('"ill"]', '"dead"]')))
-    fails(*folder.one(), match=r"column 'ill': 'ill' is not")
-    schema.write_text(text.replace("version = 1\n", "version = 1\nconfirmed = false\n"))
-    fails(*folder.one(), match=r"people\.toml: the schema is a draft")
 
 
 # ----------------------------- few coefficients

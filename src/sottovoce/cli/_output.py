@@ -36,13 +36,16 @@ def print_json(content: object) -> None:
     echo(json.dumps(plain(content), indent=2, allow_nan=False))
 
 
-def tell(as_json: bool, content: object, *lines: str) -> None:
-    """Print what a command has done: as JSON, or in words."""
+def tell(as_json: bool, content: object, *said: str | Callable[[], object]) -> None:
+    """Print what a command has done: as JSON, or in words, of which some print themselves."""
     if as_json:
         print_json(content)
-    else:
-        for line in lines:
-            echo(line)
+        return
+    for each in said:
+        if isinstance(each, str):
+            echo(each)
+        else:
+            each()
 
 
 def print_rows(title: str, rows: Iterable[tuple[str, str]]) -> None:

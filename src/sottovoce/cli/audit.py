@@ -13,7 +13,7 @@ from sottovoce.audit import AuditReport, audit_estimator, worst_case_pairs
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
 from sottovoce.cli._options import JSON, REQUIRED, flag, option, with_groups
-from sottovoce.cli._output import print_json, print_rows
+from sottovoce.cli._output import print_rows, tell
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds, parse_classes
 from sottovoce.exceptions import ParameterError
@@ -88,10 +88,7 @@ def model(
     )  # fmt: skip
     if out is not None:
         write_whole(out, json.dumps(report.to_dict(), indent=2, allow_nan=False) + "\n")
-    if as_json:
-        print_json(report.to_dict())
-    else:
-        print_rows(f"Audit of {estimator}", _rows(report))
+    tell(as_json, report.to_dict(), lambda: print_rows(f"Audit of {estimator}", _rows(report)))
     if report.violated:
         raise typer.Exit(VIOLATED)
 

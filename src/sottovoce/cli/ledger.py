@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +13,7 @@ from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
 from sottovoce.cli._options import JSON, LEDGER, REQUIRED, ForceOption, argument, flag, option, with_groups
-from sottovoce.cli._output import print_columns, print_json, print_rows, tell
+from sottovoce.cli._output import print_columns, print_rows, tell
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
@@ -45,11 +46,8 @@ def create(*, url: str = _URL, dataset: str = _DATASET, budget: _Budget, as_json
     """Give a data set a budget, for good; the ledger is made where there is none."""
     book = Ledger(url)
     made = book.create(dataset, **budget.arguments())
-    if as_json:
-        print_json({**_dataset_json(book, made), "head": book.head()})
-        return
-    print_rows(f"Data set {dataset}", _dataset_rows(book, made))
-    echo(f"head {book.head()}")
+    told = {**_dataset_json(book, made), "head": book.head()}
+    tell(as_json, told, lambda: print_rows(f"Data set {dataset}", _dataset_rows(book, made)), f"head {told['head']}")
 
 
 def show(
@@ -61,23 +59,18 @@ def show(
     if dataset is not None:
         book.spent(dataset)  # says which there are
         known = {dataset: known[dataset]}
-    if as_json:
-        print_json([_dataset_json(book, one) for one in known.values()])
-        return
-    for one in known.values():
-        print_rows(f"Data set {one.name}", _dataset_rows(book, one))
-    if not known:
-        echo("This ledger has no data sets.")
+    shown = (partial(print_rows, f"Data set {one.name}", _dataset_rows(book, one)) for one in known.values())
+    told = [_dataset_json(book, one) for one in known.values()]
+    tell(as_json, told, *(shown if known else ["This ledger has no data sets."]))
 
 
 def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = JSON) -> None:
     """Show every charge of a data set, the oldest first."""
     charges = Ledger(url).history(dataset)
-    if as_json:
-        print_json([_charge_json(charge) for charge in charges])
-        return
     headings = ("entry", "day (UTC)", "who", "state", "private", "what")
-    print_columns(f"Charges of {dataset}", headings, map(_charge_row, charges), ends_in_words=True)
+    tell(as_json, [*map(_charge_json, charges)], lambda: print_columns(
+        f"Charges of {dataset}", headings, map(_charge_row, charges), ends_in_words=True
+    ))  # fmt: skip
 
 
 def cancel(

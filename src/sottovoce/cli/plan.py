@@ -10,7 +10,7 @@ from sottovoce._validation import whole_number
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import MODELS, REGRESSIONS, Planned, is_sparse, make_estimator, model_by_target
-from sottovoce.cli._output import check_output, print_json, print_rows, write_page
+from sottovoce.cli._output import check_output, print_rows, tell, write_page
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds
 from sottovoce.forecasting import Forecast, forecast
@@ -78,15 +78,11 @@ def plan(
     found = None if why else forecast(estimator, n_samples, n_features, **vars(told))
     if found is not None and picture is not None:
         write_page(picture, found.picture())
-    if as_json:
-        content = {**summary, **({} if found is None else {"forecast": found.to_dict()})}
-        print_json(content)
-        return
-    if found is None:
-        echo(f"No forecast of accuracy: {why}.")
-    else:
-        _print_forecast(found)
-    print_rows("For the accountant", [(name, _text(value)) for name, value in summary.items()])
+    tell(
+        as_json, {**summary, **({} if found is None else {"forecast": found.to_dict()})},
+        f"No forecast of accuracy: {why}." if found is None else lambda: _print_forecast(found),
+        lambda: print_rows("For the accountant", [(name, _text(value)) for name, value in summary.items()]),
+    )  # fmt: skip
 
 
 def _why_none(model: cli.ModelKind, epsilon: float, n_samples: int) -> str:

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import typer
 
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._lazy import group
-from sottovoce.cli._output import print_json, print_rows, tell
+from sottovoce.cli._output import print_rows, tell
 from sottovoce.evaluation import Evaluation
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import (
@@ -45,7 +44,7 @@ def verify(
     Exit code 0 if nothing that can be checked is wrong, 2 otherwise.
     """
     found = verify_receipt(path, model=model, public_key=public_key)
-    _print(f"Verification {path}", found, as_json)
+    tell(as_json, found.to_dict(), lambda: print_rows(f"Verification {path}", found.rows()))
     if not found.passed:
         raise typer.Exit(2)
 
@@ -72,7 +71,7 @@ def sign(
     if found.kind not in ("receipt", "evaluation"):
         raise ParameterError(f"{path}: this is a {found.kind}. Sign its receipt: the file that `sottovoce fit` wrote.")
     if not found.passed or found.guarantee is None:
-        _print(f"Verification {path}", found, as_json)
+        tell(as_json, found.to_dict(), lambda: print_rows(f"Verification {path}", found.rows()))
         raise typer.Exit(2)
     signed = sign_receipt(found.guarantee, key)
     whole = signed if found.kind == "receipt" else replace(Evaluation.from_json(path), guarantee_=signed)
@@ -87,7 +86,8 @@ def sum_(
     as_json: bool = cli.JSON,
 ) -> None:
     """Add receipts about the same people up: what all runs together promise."""
-    _print("Sum", sum_receipts([read_receipt(path) for path in paths], delta=delta), as_json)
+    found = sum_receipts([read_receipt(path) for path in paths], delta=delta)
+    tell(as_json, found.to_dict(), lambda: print_rows("Sum", found.rows()))
 
 
 def diff(
@@ -96,11 +96,5 @@ def diff(
     as_json: bool = cli.JSON,
 ) -> None:
     """Say whether the promise of B is weaker or stronger than that of A, and what else differs."""
-    _print(f"From {first} to {second}", diff_receipts(read_receipt(first), read_receipt(second)), as_json)
-
-
-def _print(title: str, found: Any, as_json: bool) -> None:
-    if as_json:
-        print_json(found.to_dict())
-    else:
-        print_rows(title, found.rows())
+    found = diff_receipts(read_receipt(first), read_receipt(second))
+    tell(as_json, found.to_dict(), lambda: print_rows(f"From {first} to {second}", found.rows()))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from functools import partial
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,7 @@ from sottovoce._plain_data import plain
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import model_rows
-from sottovoce.cli._output import check_output, print_columns, print_json, print_rows, write_page
+from sottovoce.cli._output import check_output, print_columns, print_rows, tell, write_page
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ModelFormatError, ParameterError
@@ -49,10 +50,8 @@ def show(
             raise ParameterError(
                 f"--coefficients: {path} is a receipt, or a model of reports, and lists none. Give a model of `fit`."
             )
-        if as_json:
-            print_json(coefficients_as_json(estimator, schema))
-        else:
-            print_coefficients(estimator, schema, every=True)
+        told = coefficients_as_json(estimator, schema)
+        tell(as_json, told, partial(print_coefficients, estimator, schema, every=True))
         return
     guarantee = read_receipt(path) if estimator is None else estimator.guarantee_
     if html is not None:
@@ -126,7 +125,7 @@ def _scores(estimator: DPLinearEstimator, schema: Schema | None) -> Iterator[dic
             effects, left = [], iter(values)
             for column in schema.feature_columns:
                 effects += column.effects(list(islice(left, len(column.feature_names))))
-        found = [
+        found: list[dict[str, Any]] = [
             dict(zip(keys, (name, value, *effect), strict=True))
             for name, value, effect in zip(names, values, effects, strict=True)
         ]

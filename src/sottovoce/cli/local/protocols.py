@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._output import check_output, print_columns, print_json, print_rows
+from sottovoce.cli._output import check_output, print_columns, print_rows, tell
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds, parse_classes, parse_numbers
 from sottovoce.cli._rows import confirmed_schema
@@ -58,19 +58,14 @@ def protocol(
         rest = {"task": None if rows.label_bounds is None else "regression"}
     made = Protocol.create(n_expected=n_expected, **rows.arguments() | rest)
     write_whole(out, made.to_json())
-    if as_json:
-        print_json({
-            "protocol": str(out), "id": made.id.hex(), "epsilon": made.epsilon, "task": made.task, "d": made.d,
-            "degree": made.degree,
-        })  # fmt: skip
-        return
-    print_rows(f"Protocol {out}", [
+    told = {name: getattr(made, name) for name in ("epsilon", "task", "d", "degree")}
+    tell(as_json, {"protocol": str(out), "id": made.id.hex(), **told}, lambda: print_rows(f"Protocol {out}", [
         ("id", made.id.hex()),
         ("privacy of a report", f"epsilon = {made.epsilon:g}, pure local differential privacy"),
         ("predicts", made.task),
         ("coordinates", str(made.d)),
         ("moments", "first and second" if made.degree else "first only: too few reports for the second"),
-    ])  # fmt: skip
+    ]))  # fmt: skip
 
 
 _MOST = 8  # epsilons beside each other
@@ -116,11 +111,8 @@ def plan(
             # as without a schema: each number of people has a protocol made for it
             found = [plan_collection(n, each.n_columns, each.epsilon, delta=delta) for each in chosen]
             plans = [replace(plan, protocol=each) for plan, each in zip(found, chosen, strict=True)]
-    if as_json:
-        content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
-        print_json(content)
-        return
-    _print(f"{n:,} people{', as no --n says how many' * assumed}", plans)
+    content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
+    tell(as_json, content, lambda: _print(f"{n:,} people{', as no --n says how many' * assumed}", plans))
 
 
 def _print(people: str, plans: list[CollectionPlan]) -> None:

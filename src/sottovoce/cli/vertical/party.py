@@ -6,7 +6,7 @@ import typer
 
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import JSON, argument, flag
-from sottovoce.cli._output import print_json, print_rows
+from sottovoce.cli._output import print_rows, tell
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.notice import notice
 from sottovoce.vertical.flare.processes import check_site, run_site
@@ -28,10 +28,8 @@ def party(
     check_site(opened)
     site = Site.read(opened)
     name, federation, told = site.kit.name, site.kit.federation.name, list(notice(site))
-    if as_json:
-        print_json({"site": name, "federation": federation, "notice": told, "seeded": site.random_state is not None})
-    else:
-        print_rows(f"{name}: a party of the federation {federation}", told)
+    facts = {"site": name, "federation": federation, "notice": told, "seeded": site.random_state is not None}
+    tell(as_json, facts, lambda: print_rows(f"{name}: a party of the federation {federation}", told))
     if site.random_state is not None:
         echo(
             "WARNING: [trial] random_state is set: whoever knows the number can take all noise away again. It is for "

@@ -6,7 +6,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce.cli._options import JSON, argument
-from sottovoce.cli._output import print_columns, print_json, print_rows
+from sottovoce.cli._output import print_columns, print_json, print_rows, tell
 from sottovoce.cli.vertical._runs import progress_text
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.jobs import who_is_connected
@@ -29,10 +29,7 @@ def status(
     if run is not None:
         raise ParameterError(f"RUN {run}: {opened.folder} is the kit of a party, which knows no names of runs.")
     facts = site_history(Site.read(opened))
-    if as_json:
-        print_json(facts)
-    else:
-        _print(facts)
+    tell(as_json, facts, lambda: _print(facts))
 
 
 def _print(facts: dict[str, Any]) -> None:
@@ -76,10 +73,7 @@ def _show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
     """Print who is connected to a coordinator, its budget and where all runs are; or one of the runs."""
     if run is not None:
         state = run_state(find_run(kit.runs, run))
-        if as_json:
-            print_json(state)
-        else:
-            _print_runs(kit, [state])
+        tell(as_json, state, lambda: _print_runs(kit, [state]))
         return
     facts: dict[str, Any] = {
         "site": kit.name,
