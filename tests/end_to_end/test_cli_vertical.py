@@ -320,7 +320,7 @@ def test_a_folder_that_cannot_be_written_is_refused(folder: Folder) -> None:
     fails(*folder.one(out=folder.path / "no" / "out"), match=r"--out .*: the folder .*no does not exist")
     folder.out.mkdir()
     folder.table = folder.table.rename(folder.out / "history.csv")
-    fails(*folder.one("--force", out=folder.out), match=r"history\.csv in it is a file to read from")
+    fails(*folder.one("--force", out=folder.out), match=r"history\.csv: this is a file to read from")
 
 
 def test_wrong_tables_are_refused_without_a_word_about_other_rows(folder: Folder) -> None:

@@ -81,11 +81,6 @@ def test_held_out_rows_are_not_trained_on_and_read_like_the_table(folder: Path) 
     assert set(map(tuple, left)) < set(map(tuple, asked))  # the cells as they are in the file
 
 
-def test_class_weights_are_given_by_name(folder: Path) -> None:
-    passes("fit", "visits.csv", "--schema", "schema.toml", *TRAIN, "--out", "m.json", "--class-weight", "no=1,yes=3")
-    assert load_model("m.json")[0].class_weight == {"no": 1.0, "yes": 3.0}
-
-
 # ----------------------------- persons
 
 PERSONS = ("--unit", "patient", "--max-rows-per-unit", "3", "--random-state", "7")

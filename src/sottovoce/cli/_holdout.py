@@ -15,7 +15,6 @@ from sottovoce._validation import number
 from sottovoce.central.data.scratch import check_room
 from sottovoce.cli._rows import Mask, OpenedTable
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.evaluation.tables import BYTES_A_ROW
 from sottovoce.exceptions import ParameterError
 from sottovoce.randomness import Purpose, Streams
 
@@ -73,22 +72,22 @@ def _split_people(opened: OpenedTable, groups: Callable[[], Any], coins: Mask) -
 def check_room_for_fit(opened: OpenedTable, estimator: DPLinearEstimator, folder: Path | None) -> None:
     """Refuse a scratch disk without room for a table that is not held in memory, whole or in part.
 
-    Persons, and solvers that do not take rows in order, need rows there a second time. The room that is looked for
-    follows from public sizes: where the number of rows is secret, from its stand-in.
+    Persons, and solvers that do not take rows in order, need rows there a second time.
 
     Raises StorageError.
     """
-    if not opened.is_small:
+    if not opened.is_small:  # else the sizes may have no plan
         plan = estimator.plan_for(opened.n_rows, opened.encoder.n_features, estimator.planned_models())
         copies = 1 if plan.in_order and opened.groups is None else 2
-        each = copies * opened.row_bytes + _FIT + _FIT_A_CLASS * len(getattr(estimator, "classes", None) or ())
-        _check_room(opened, each, estimator.n_public, folder)
+        more = _FIT + _FIT_A_CLASS * len(getattr(estimator, "classes", None) or ())
+        check_room_of(opened, copies, more, estimator.n_public, folder)
 
 
-def check_room_for_evaluation(opened: OpenedTable, n_public: int | None, folder: Path | None) -> None:
+def check_room_of(opened: OpenedTable, copies: int, more: int, n_public: int | None, folder: Path | None) -> None:
+    """Refuse a scratch disk without room for rows, and ``more`` bytes a row.
+
+    It follows from public sizes: where the number of rows is secret, from its stand-in.
+    """
     if not opened.is_small:
-        _check_room(opened, opened.row_bytes + BYTES_A_ROW, n_public, folder)
-
-
-def _check_room(opened: OpenedTable, each: int, n_public: int | None, folder: Path | None) -> None:
-    check_room((n_public or opened.table.n_rows) * (each + _LABEL), folder, "the encoded table")
+        each = copies * opened.row_bytes + more + _LABEL
+        check_room((n_public or opened.table.n_rows) * each, folder, "the encoded table")

@@ -7,7 +7,7 @@ from typing import Any
 
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._holdout import check_room_for_evaluation
+from sottovoce.cli._holdout import check_room_of
 from sottovoce.cli._models import EvaluationBudget
 from sottovoce.cli._output import check_outputs, print_rows, write_or_keep, write_page
 from sottovoce.cli._rows import RowReader
@@ -15,6 +15,7 @@ from sottovoce.cli.predict import without_schema
 from sottovoce.estimators.persistence import load_model
 from sottovoce.evaluation import evaluate as evaluate_model
 from sottovoce.evaluation.evaluating import evaluation_plan
+from sottovoce.evaluation.tables import BYTES_A_ROW
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 from sottovoce.tables import Encoder
@@ -51,7 +52,7 @@ def evaluate(
     if schema is None:
         raise without_schema(model)
     opened = RowReader(Encoder(schema), reading).open(table, quiet=False)
-    check_room_for_evaluation(opened, budget.n_public, scratch)
+    check_room_of(opened, 1, BYTES_A_ROW, budget.n_public, scratch)
     found = evaluate_model(estimator, opened.unread(scratch), **{**given, **facts})  # values are read after the charge
     if out is not None:
         write_or_keep({out: found.to_json()})

@@ -19,7 +19,7 @@ from sottovoce._validation import number
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import label_facts
-from sottovoce.cli._output import print_columns, print_json, write_or_keep
+from sottovoce.cli._output import check_output, print_columns, print_json, write_or_keep
 from sottovoce.cli._rows import given_schema, note_unused
 from sottovoce.cli.vertical._shown import print_comparison, print_training
 from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
@@ -300,9 +300,7 @@ def _check_folder(out: Path, split: _Split, *, inputs: Iterable[Any], overwrite:
         check_writable("--out", out, overwrite=False)
         return
     for name in result_names(list(split.encoders)):
-        if any(isinstance(path, Path) and path.resolve() == (out / name).resolve() for path in inputs):
-            raise ParameterError(f"--out {out}: {name} in it is a file to read from. Choose another folder.")
-        check_writable("--out", out / name, overwrite=overwrite)
+        check_output("--out", out / name, inputs=inputs, overwrite=overwrite)
 
 
 def _write(out: Path, estimator: VerticalEstimator, split: _Split) -> None:
