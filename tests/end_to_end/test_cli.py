@@ -71,10 +71,10 @@ def test_fit_writes_a_model_and_its_receipt_and_prints_it(folder: Path) -> None:
 
 
 MODELS = [
-    ("logistic", ("--target", "income"), r"penalty alpha", "income"),
-    ("svm", ("--target", "income"), r"row norm, at most +1\.73", "income"),
+    ("logistic", ("--target", "income"), r"classes +high, low", "income"),
+    ("svm", ("--target", "income"), r"data_norm ?= ?1\.73", "income"),
     ("ridge", ("--target", "hours", "--no-intercept"), r"label bounds +0 to 100", "hours"),
-    ("lasso", ("--target", "hours", "--radius", 30, "--data-bound", 0.5), r"entries, at most +0\.5", "hours"),
+    ("lasso", ("--target", "hours", "--radius", 30, "--data-bound", 0.5), r"data_bound ?= ?0\.5", "hours"),
     ("sparse-logistic", ("--radius", 6, "--n-steps", 5), r"that are not 0 +[1-3]\b", "income"),
 ]
 

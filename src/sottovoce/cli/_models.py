@@ -139,6 +139,7 @@ def label_facts(
 
 
 def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tuple[str, str]]:
+    """Return what the coefficients of a model are about; parameters and steps are in its receipt."""
     rows = [("model", type(estimator).__name__)]
     if schema is not None:
         rows.append(("predicts", str(schema.target)))
@@ -147,23 +148,11 @@ def model_rows(estimator: DPLinearEstimator, schema: Schema | None) -> list[tupl
         rows.append(("label bounds", f"{low:g} to {high:g}"))
     else:
         rows.append(("classes", ", ".join(str(name) for name in estimator.classes_)))
-    rows.append(("features", str(estimator.n_features_in_)))
     if isinstance(estimator, (DPLasso, DPSparseLogisticRegression)):
-        rows.append(("entries, at most", f"{estimator.data_bound:.6g}"))
-        rows.append(("radius of the l1 ball", f"{estimator.radius:.6g}"))
         rows.append(("coefficients that are not 0", str(np.count_nonzero(estimator.coef_))))
-    elif isinstance(estimator, (DPRidge, DPLogisticRegression, DPLinearSVC)):
-        noisy = " (found in the rows)" if estimator.data_norm == "auto" else ""
-        rows.append(("row norm, at most", f"{estimator.data_norm_:.6g}{noisy}"))
-        rows.append(("penalty alpha", str(estimator.alpha)))
     if estimator.column_bounds_ is not None:
         rows.append(("columns", "cut to bounds around what the scaler found; coefficients hold within them"))
     if estimator.row_bound_ is not None:
         unit = "" if estimator.row_unit_ is None else ", in units of the scaler"
         rows.append(("rows", f"shortened to {estimator.row_bound_:.6g}{unit}; coefficients hold within it"))
-    if estimator.max_rows_per_group is not None:
-        rows.append(("rows of one person, at most", str(estimator.max_rows_per_group)))
-    rows.append(("intercept", "yes" if estimator.fit_intercept else "no"))
-    steps = "steps" if hasattr(estimator, "radius") else "passes over the data"
-    rows.append((steps, str(estimator.n_iter_)))
     return [(heading, in_one_line(text)) for heading, text in rows]
