@@ -158,6 +158,9 @@ def test_ridge_and_svm(folder: Folder) -> None:
     result = passes(*folder.one(model="ridge", epsilon="inf", delta=None, schema=schema, random_state=0))
     assert figures(result.stdout, "mean squared error")[1] < 60 < figures(result.stdout, "mean squared error")[0]
     passes(*folder.one(model="ridge", schema=schema))
+    figures(
+        passes(*folder.one("--labels-public", model="lasso", radius=60, schema=schema)).stdout, "mean squared error"
+    )
     result = passes(*folder.one("--no-intercept", model="svm", epsilon="inf", delta=None, tol=1e-3))
     assert re.search(r"block-preconditioned L-BFGS", result.stdout)
     result = passes(*folder.one(epsilon="inf", delta=None, max_iter=1))
@@ -355,11 +358,6 @@ def test_few_coefficients(folder: Folder) -> None:
     weights = [weight for part in parts for weight in (*part["coefficients"].values(), part["intercept"])]
     assert 0 < np.abs(weights).sum() <= 4 * (1 + 1e-12)
     assert '"clinic": data_bound = 1 ' in result.stdout
-
-
-def test_lasso(folder: Folder) -> None:
-    chosen: dict[str, Any] = {"model": "lasso", "radius": 60, "schema": of_a_number(folder)}
-    figures(passes(*folder.one("--labels-public", **chosen)).stdout, "mean squared error")
 
 
 # ----------------------------- joint training

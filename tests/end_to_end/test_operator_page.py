@@ -97,12 +97,3 @@ def test_both_doors_close_together(tmp_path):
         log = running.log.read_text()
         assert len(log.splitlines()) == 1
         assert log.startswith("note: any token is accepted")
-
-
-def test_one_port_is_not_two(tmp_path):
-    options = ["--operator-key", str(tmp_path / "key"), "--port", "18999", "--operator-port", "18999"]
-    with (
-        pytest.raises(AssertionError, match=r"--operator-port must be another one than --port; got 18999"),
-        running_collector(tmp_path, f"sqlite:///{tmp_path / 'reports.db'}", *options),
-    ):
-        pass

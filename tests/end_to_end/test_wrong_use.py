@@ -199,6 +199,7 @@ WRONG = [
     (f"{COLLECT} --database none/x.db", r"cannot make the file"),
     (f"{COLLECT} --static none", r"--static none: there is no such folder\. Give the one"),
     (f"{COLLECT} --token-key o.json", r"64 hexadecimal digits"),
+    (f"{COLLECT} --port 18999 --operator-key k --operator-port 18999", r"another one than --port; got 18999 for both"),
     (f"{COLLECT} --max-rate 0", r"--max-rate must be"),
     (f"{COLLECT} --host 256.1.1.1", r"host 256.1.1.1"),
 ]  # fmt: skip

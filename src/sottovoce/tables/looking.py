@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
-from functools import cached_property
 from typing import Any, Final
 
 import numpy as np
@@ -146,32 +145,18 @@ class Look:
 
 
 class Numbers:
-    """The numbers of a column, of each row; those that are infinite are left out."""
+    """The numbers of a column, of each row, in order; those that are infinite are left out.
+
+    ``whole``: whether all are. ``has_others_below_0``: whether numbers beside the lowest are negative.
+    """
 
     def __init__(self, rows: Any = ()) -> None:
         self.rows: npt.NDArray[np.float64] = np.array(rows, np.float64)
         self.rows = np.sort(self.rows[np.isfinite(self.rows)])
-
-    @property
-    def low(self) -> float:
-        return float(self.rows[0])
-
-    @property
-    def high(self) -> float:
-        return float(self.rows[-1])
-
-    @cached_property
-    def whole(self) -> bool:
-        return bool(np.all(self.rows == np.round(self.rows)))
-
-    @property
-    def has_others_below_0(self) -> bool:
-        """Whether numbers beside the lowest are negative."""
-        return bool(np.any((self.rows > self.low) & (self.rows < 0.0)))
-
-    @cached_property
-    def median(self) -> float:
-        return float(np.median(self.rows))
+        if self.rows.size:
+            self.low, self.high, self.median = float(self.rows[0]), float(self.rows[-1]), float(np.median(self.rows))
+            self.whole = bool(np.all(self.rows == np.round(self.rows)))
+            self.has_others_below_0 = bool(np.any((self.rows > self.low) & (self.rows < 0.0)))
 
 
 def _float(text: str) -> float | None:
