@@ -302,7 +302,7 @@ def test_a_joint_model_that_does_not_pay_is_called_so(
             r"--n-steps is for a private training",
         ),
         ({"schema": None}, r"(?s)--schema is missing.*sottovoce schema .*people\.csv --target NAME > schema\.toml"),
-        ({"test": "a.libsvm"}, r"a\.libsvm: LIBSVM text has no named columns.*load_svmlight_file"),
+        ({"test": "a.libsvm"}, r"a\.libsvm: the name does not tell the format"),
         ({"test": "a.csv", "holdout": 0.2}, r"--holdout and --test both say"),
         ({"holdout": "nan"}, r"--holdout must be a finite number > 0 and < 1; got nan"),
         ({"helper": "notary"}, r"--helper is for --mechanism secure or auto"),

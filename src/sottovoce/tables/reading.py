@@ -24,16 +24,9 @@ MOST_ROWS = 1 << 16
 KEPT_BYTES = 1 << 24
 FORMATS = ("csv", "parquet")
 _FORMAT_OF_SUFFIX = {
-    ".csv": "csv",
-    ".tsv": "csv",
-    ".txt": "csv",
-    ".data": "csv",
-    ".test": "csv",
-    ".parquet": "parquet",
-    ".pq": "parquet",
+    **dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".test"), "csv"),
+    **dict.fromkeys((".parquet", ".pq"), "parquet"),
 }
-_LIBSVM = (".libsvm", ".svm", ".svmlight")
-
 
 _Content: TypeAlias = CsvText | ParquetRows | DatabaseRows
 
@@ -124,7 +117,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     ParameterError
         If the chosen format is unknown.
     TableError
-        If it is a folder, or its name does not tell the format or tells of LIBSVM text, which has no named columns.
+        If it is a folder, or its name does not tell the format.
     """
     path = Path(path)
     if path.is_dir():
@@ -136,29 +129,15 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
         if chosen not in FORMATS:
             raise ParameterError(f"format must be one of {', '.join(map(repr, FORMATS))}; got {chosen!r}.")
         return chosen
-    refuse_libsvm(path)
-    found = _FORMAT_OF_SUFFIX.get(_suffix(path))
+    suffix = Path(path.stem).suffix if path.suffix.lower() in COMPRESSIONS else path.suffix
+    found = _FORMAT_OF_SUFFIX.get(suffix.lower())
     if found is None:
         raise TableError(
             f"{path}: the name does not tell the format (known endings: {', '.join(_FORMAT_OF_SUFFIX)}, text also "
-            'with .gz or .bz2). Give format="csv" or format="parquet". Another format has to be saved as one of these.'
+            'with .gz or .bz2). Give format="csv" or format="parquet". Another format has to be saved as one of these; '
+            "LIBSVM text, which has no named columns, is read in Python, with sklearn.datasets.load_svmlight_file."
         )
     return found
-
-
-def refuse_libsvm(path: Path) -> None:
-    """Refuse a file whose name tells that it is LIBSVM text."""
-    if _suffix(path) in _LIBSVM:
-        raise TableError(
-            f"{path}: LIBSVM text has no named columns, which a table needs. Read it in Python, with "
-            "sklearn.datasets.load_svmlight_file(path, n_features=..., zero_based=False), and fit an estimator there; "
-            "or write the rows as CSV or Parquet with named columns."
-        )
-
-
-def _suffix(path: Path) -> str:
-    """Return the ending that tells the format, without that of the compression."""
-    return (Path(path.stem).suffix if path.suffix.lower() in COMPRESSIONS else path.suffix).lower()
 
 
 def read_table(
