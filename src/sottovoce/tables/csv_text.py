@@ -55,7 +55,7 @@ class CsvText:
             self.names = [name.strip() for name in cells]
         else:
             self.names = self._given_names(cells, names, may_lack, number)
-        self.n_rows, self.counted = None, self.names[:1]  # all columns are looked at where one of them is decoded
+        self.counted = self.names[:1]  # all columns are looked at where one of them is decoded
         refuse_repeated_names(self.names, str(self._path))
         header = pa.schema([(name, pa.string()) for name in self.names]).empty_table()
         self.header = Table(header, str(self._path), self.line)
@@ -91,7 +91,6 @@ class CsvText:
     def _parsed(self, columns: Sequence[str]) -> Iterator[tuple[Lines, Any]]:
         """Yield some lines of the file and their cells in these columns, until its end."""
         self._source.refuse_changed()
-        is_empty = True
         for lines in self._rows():
             quoted = b'"' in lines.raw
             try:
@@ -101,11 +100,8 @@ class CsvText:
                 raise self._fault(lines, error) from None
             if quoted and any(map(_may_hold_line_ends, data.columns)):
                 self._refuse_open_quotes(lines)
-            is_empty = is_empty and not data.num_rows
             yield lines, data.select(columns) if quoted else data
         self._source.refuse_changed()
-        if is_empty:
-            raise TableError(f"{self._path}: the table has a header, but no row of data.")
 
     def _parse(self, raw: bytes, columns: Sequence[str]) -> Any:
         return pa.csv.read_csv(

@@ -11,6 +11,7 @@ A password is never shown: an address stands in texts with its user, host and da
 
 from __future__ import annotations
 
+import math
 import re
 import weakref
 from collections.abc import Iterator, Sequence
@@ -29,7 +30,6 @@ _SCHEMES: Final = ("postgresql", "postgres", "duckdb")
 _BATCH_BYTES: Final = 1 << 22
 # texts, names and comments of SQL
 _NO_CODE: Final = re.compile(r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$")
-_CELL_BYTES: Final = 8  # of a cell, for whether a table is small
 
 _duckdb: Final[Any] = Optional("duckdb", purpose="tables of DuckDB need", extra="databases")
 _adbc: Final[Any] = Optional("adbc_driver_postgresql", purpose="tables of PostgreSQL need", extra="databases")
@@ -141,11 +141,7 @@ class DatabaseRows:
                 self.header = Table.of_rows(_without_extensions(reader.schema.empty_table()), self.source)
             self.names = list(self.header.column_names)
             refuse_repeated_names(self.names, self.source)
-            self.n_rows = self._counted()
-        if self.n_rows == 0:
-            raise TableError(f"{self.source}: the table has columns, but no row of data.")
-        self.size = self.n_rows * len(self.names) * _CELL_BYTES
-        self.counted = self.names
+        self.size, self.counted = math.inf, self.names[:1]  # how large it is would be another question
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:
         first_row = 0
@@ -196,16 +192,9 @@ class DatabaseRows:
             for each in space["db_schema_tables"] or ()
         }  # fmt: skip
 
-    def _counted(self) -> int:
-        with self._reading("count(*)") if self._query is None else self._reading("*") as reader:
-            if self._query is not None:
-                return sum(batch.num_rows for batch in reader)
-            return int(next(iter(reader)).column(0)[0].as_py())
-
     @contextmanager
     def _reading(self, columns: str, *, whole: bool = False) -> Iterator[Any]:
-        order = "" if columns == "count(*)" else getattr(self, "_order", "")
-        sql = self._query or (f"SELECT {columns}" if whole else f"SELECT {columns} FROM {self._table}{order}")
+        sql = self._query or (f"SELECT {columns}" if whole else f"SELECT {columns} FROM {self._table}{self._order}")
         with closing(self._connection.cursor()) as cursor:
             if self._database.file is None:
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)})

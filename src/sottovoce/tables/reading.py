@@ -76,10 +76,8 @@ class BatchedTable:
 
         No value is looked at: what a cell means is not asked.
         """
-        is_large = self._content.size > KEPT_BYTES
-        if is_large and self._n_rows is None:
-            self._n_rows = self._content.n_rows
         if self._n_rows is None:
+            is_large = self._content.size > KEPT_BYTES
             kept: list[Table] | None = None if is_large else []
             held = count = 0
             for table in self._telling(self._content.tables(self._content.counted if is_large else self.column_names)):
@@ -91,9 +89,13 @@ class BatchedTable:
         return self._n_rows
 
     def _telling(self, tables: Iterable[Table]) -> Iterator[Table]:
+        n_rows = 0
         for table in tables:
             yield table
+            n_rows += table.n_rows
             self.told(table.n_rows)
+        if not n_rows:
+            raise TableError(f"{self.source}: the table has columns, but no row of data.")
 
     def __iter__(self) -> Iterator[Table]:
         return self.batches(self._content.names)

@@ -214,7 +214,7 @@ class ParquetRows:
         refuse_repeated_names(schema.names, str(file))
         self.header = Table.of_rows(schema.empty_table(), str(file))
         self.names = list(schema.names)
-        self.n_rows, self.counted = None, self.names  # all are decoded: a file that is damaged is refused
+        self.counted = self.names  # all are decoded: a file that is damaged is refused
         self._width = sum(kind.bit_width / 8 if pa.types.is_primitive(kind) else _TEXT_BYTES for kind in schema.types)
 
     def tables(self, columns: Sequence[str]) -> Iterator[Table]:

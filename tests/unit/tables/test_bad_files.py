@@ -40,9 +40,9 @@ DAMAGED[60:90] = bytes(30)
 BAD: dict[str, tuple[str, bytes, str, str]] = {
     "empty": ("t.csv", b"", "", "the file is empty"),
     "blank lines alone": ("t.csv", b"\n\r\n\n", "", "the file holds no data"),
-    "header alone": ("t.csv", HEAD, "", "a header, but no row of data"),
-    "header and a blank line": ("t.csv", HEAD + b"\n", "", "a header, but no row of data"),
-    "header without end": ("t.csv", HEAD.rstrip(), "", "a header, but no row of data"),
+    "header alone": ("t.csv", HEAD, "", "columns, but no row of data"),
+    "header and a blank line": ("t.csv", HEAD + b"\n", "", "columns, but no row of data"),
+    "header without end": ("t.csv", HEAD.rstrip(), "", "columns, but no row of data"),
     "semicolons": ("t.csv", (HEAD + GOOD).replace(b",", b";"), "", 'separated by \';\': give --delimiter'),
     "first line of Excel": ("t.csv", b"sep=;\n" + (HEAD + GOOD).replace(b",", b";"), "", "--skip-rows 1 and --delim"),
     "name over two lines": ("t.csv", b'"a\nb",b,c\n' + GOOD, "", "the first line ends within quotes"),
