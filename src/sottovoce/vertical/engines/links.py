@@ -1,9 +1,9 @@
 """Links between the parties of a session of the engine "shamir": TCP, TLS with the cards' certificates, deadlines.
 
-The lower rank calls the higher one and says its rank in two bytes, little endian; who is called answers with an empty
-message of label 0. From then on either side sends messages: label and length as u64, little endian, and the bytes. Both
-count labels alike, so that a message may be taken later than one behind it. A partner must show the certificate of its
-own rank before it is told anything; one that is lost, late or unknown ends the session with words.
+The lower rank calls the higher one and says its rank in two bytes, little endian; who is called answers with its own.
+From then on either side sends messages: label and length as u64, little endian, and the bytes. Both count labels alike,
+so that a message may be taken later than one behind it. A partner must show the certificate of its own rank before it
+is told anything; one that is lost, late or unknown ends the session with words.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import ssl
 import struct
 import threading
 from collections.abc import Collection, Iterable, Mapping, Sequence
+from concurrent.futures import CancelledError
 from pathlib import Path
 from typing import Any, Final
 
@@ -21,10 +22,11 @@ from sottovoce.vertical.engines.engine import EngineError
 
 _RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
 _FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
-_GREETING: Final = 0
+_GREETING: Final = 2  # bytes
 _HEAD: Final = struct.Struct("<QQ")
 _MOST_BYTES: Final = 2**26  # of one message
 _AHEAD: Final = 2**20  # bytes that are read before anybody asks for them
+_OVER: Final = "this joint computation is over; begin a new one"
 
 
 class Links:
@@ -43,17 +45,17 @@ class Links:
         self._places = [_place(address) for address in addresses]
         self._listen = _place(listen) if listen else self._places[rank]
         self._tls = None if tls is None else _Tls(tls, rank, len(self._places))
-        self._label = 0
+        self._label, self._greeting = 0, rank.to_bytes(_GREETING, "little")
         self._flush = _FLUSH
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._links: dict[int, _Link] = {}
-        self._made: list[asyncio.StreamWriter] = []  # whoever is at the other end: all are cut at the end
+        self._made: list[asyncio.StreamWriter] = []  # of all lines, from before their handshake: all are cut at the end
         self._complete = asyncio.Event()
 
     def open(self) -> None:
         self._loop = asyncio.new_event_loop()
-        self._thread = threading.Thread(target=_serve, args=(self._loop,), name="links", daemon=True)
+        self._thread = threading.Thread(target=self._serve, args=(self._loop,), name="links", daemon=True)
         self._thread.start()
         self._do(self._open())
 
@@ -73,20 +75,38 @@ class Links:
     def close(self) -> None:
         """Cut all links, after what waits to be sent; never raises."""
         loop, self._loop = self._loop, None
-        if loop is None or self._thread is None:
-            return
-        with contextlib.suppress(Exception):
-            asyncio.run_coroutine_threadsafe(self._shut(), loop).result(_FLUSH + 1)
-        loop.call_soon_threadsafe(loop.stop)
-        self._thread.join(_FLUSH)
-
-    # ------------------------------------------------------------------ in the loop's own thread
+        if loop is not None and self._thread is not None:
+            loop.call_soon_threadsafe(loop.stop)
+            self._thread.join(_FLUSH + 1)
 
     def _do(self, work: Any) -> Any:
         if self._loop is None:
             work.close()
-            raise EngineError("this joint computation is over; begin a new one")
-        return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+            raise EngineError(_OVER)
+        try:
+            return asyncio.run_coroutine_threadsafe(work, self._loop).result()
+        except CancelledError:
+            raise EngineError(_OVER) from None
+
+    # ------------------------------------------------------------------ in the loop's own thread
+
+    def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
+        asyncio.set_event_loop(loop)
+        loop.run_forever()
+        loop.run_until_complete(self._shut())
+        loop.close()
+
+    async def _shut(self) -> None:
+        others = asyncio.all_tasks() - {asyncio.current_task(), *(link.reading for link in self._links.values())}
+        for task in others:  # nobody opens a line from now on
+            task.cancel()
+        await asyncio.gather(*others, return_exceptions=True)
+        closing = [asyncio.ensure_future(link.close()) for link in self._links.values()]
+        if closing:
+            await asyncio.wait(closing, timeout=self._flush)
+        for writer in self._made:
+            writer.transport.abort()
+        await asyncio.sleep(_RETRY)  # until they are closed
 
     async def _open(self) -> None:
         # strangers at the door are no news, and a partner that leaves is told of by whoever waits for it
@@ -104,9 +124,8 @@ class Links:
     async def _meet(self) -> None:
         server = None
         if self._rank:
-            context = None if self._tls is None else self._tls.server
             try:
-                server = await asyncio.start_server(self._called, *self._listen, ssl=context, limit=_AHEAD)
+                server = await asyncio.start_server(self._called, *self._listen, limit=_AHEAD)
             except OSError:
                 raise EngineError(f"party {self._rank} cannot listen at the port of its card") from None
         try:
@@ -121,32 +140,35 @@ class Links:
         """Take a call, if it is of a lower rank that has none yet, and has the certificate of that rank."""
         self._made.append(writer)
         with contextlib.suppress(OSError, EngineError, asyncio.IncompleteReadError):
-            rank = int.from_bytes(await reader.readexactly(2), "little")
-            if rank >= self._rank or not self._knows(rank, writer):
-                writer.transport.abort()
+            if self._tls is not None:
+                await writer.start_tls(self._tls.server)
+            rank = int.from_bytes(await reader.readexactly(_GREETING), "little")
+            if rank < self._rank and self._knows(rank, writer):
+                writer.write(self._greeting)
+                self._joined(rank, reader, writer)
                 return
-            link = self._joined(rank, reader, writer)
-            await link.give(_GREETING, b"")
+        writer.transport.abort()
 
     async def _call(self, peer: int) -> None:
         """Call until greeted: what answers first may be a proxy, or a port that is forwarded, before the partner."""
-        context = None if self._tls is None else self._tls.client
         strange = EngineError(f"who answers at the address of party {peer} has not the certificate of its card")
         while True:
             try:
-                reader, writer = await asyncio.open_connection(*self._places[peer], ssl=context, limit=_AHEAD)
+                reader, writer = await asyncio.open_connection(*self._places[peer], limit=_AHEAD)
+                self._made.append(writer)
+                if self._tls is not None:
+                    await writer.start_tls(self._tls.client)
             except ssl.SSLCertVerificationError:
                 raise strange from None
             except OSError:  # it does not listen yet
                 await asyncio.sleep(_RETRY)
                 continue
-            self._made.append(writer)
             if not self._knows(peer, writer):  # before it is told anything
                 writer.transport.abort()
                 raise strange
             try:
-                writer.write(self._rank.to_bytes(2, "little"))
-                if _HEAD.unpack(await reader.readexactly(_HEAD.size)) == (_GREETING, 0):
+                writer.write(self._greeting)
+                if int.from_bytes(await reader.readexactly(_GREETING), "little") == peer:
                     self._joined(peer, reader, writer)
                     return
             except ssl.SSLError:
@@ -165,11 +187,10 @@ class Links:
         shown: bytes | None = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
         return shown == self._tls.certificates[rank]
 
-    def _joined(self, rank: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> _Link:
-        link = self._links[rank] = _Link(rank, reader, writer)
+    def _joined(self, rank: int, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self._links[rank] = _Link(rank, reader, writer)
         if len(self._links) == len(self._places) - 1:
             self._complete.set()
-        return link
 
     async def _swap(
         self, label: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
@@ -195,15 +216,6 @@ class Links:
             )
         return {peer: waited[peer].result() for peer in expected}
 
-    async def _shut(self) -> None:
-        for writer in self._made:
-            writer.close()
-        closing = [asyncio.ensure_future(writer.wait_closed()) for writer in self._made]
-        if closing:
-            await asyncio.wait(closing, timeout=self._flush)
-        for writer in self._made:
-            writer.transport.abort()
-
 
 class _Link:
     """The link with one partner; ``lost`` tells why it is over."""
@@ -214,7 +226,7 @@ class _Link:
         self._peer, self._reader, self._writer = peer, reader, writer
         # drained then means: all is sent (with 0, TLS stays paused)
         writer.transport.set_write_buffer_limits(high=1)
-        self._reading = asyncio.ensure_future(self._read())
+        self.reading = asyncio.ensure_future(self._read())
 
     async def give(self, label: int, message: bytes | memoryview) -> None:
         try:
@@ -248,19 +260,12 @@ class _Link:
             if not coming.done():
                 coming.set_exception(self.lost)
 
+    async def close(self) -> None:
+        self._writer.close()
+        await self._writer.wait_closed()
+
     def _left(self) -> EngineError:
         return EngineError(f"party {self._peer} has left the joint computation, or the network cut it off")
-
-
-def _serve(loop: asyncio.AbstractEventLoop) -> None:
-    asyncio.set_event_loop(loop)
-    try:
-        loop.run_forever()
-    finally:
-        for task in asyncio.all_tasks(loop):
-            task.cancel()
-        loop.run_until_complete(asyncio.sleep(2 * _RETRY))  # so that they, and what they have aborted, end
-        loop.close()
 
 
 class _Tls:

@@ -1,16 +1,21 @@
 """Shamir's shares among threads: what is opened is, bit for bit, what is in clear; failures end in words."""
 
+import asyncio
 import contextlib
+import gc
 import shutil
 import socket
+import ssl
 import threading
 import time
+import warnings
 
 import numpy as np
 import pytest
 
 from sottovoce.vertical.engines import shamir_engine
 from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.links import Links, _place, _Tls
 from sottovoce.vertical.engines.programs import Add, AddSlopes, CrossProduct, Mask
 from sottovoce.vertical.engines.shamir import MODULUS
 from sottovoce.vertical.engines.shamir_engine import ShamirEngine
@@ -232,3 +237,44 @@ def test_nobody_gets_a_session_with_another_certificate_than_that_of_its_place(t
     assert all(isinstance(each, EngineError) for each in found)
     if posed == (0, 2, 1):
         assert "has not the certificate of its card" in str(found[0])
+
+
+@pytest.mark.parametrize("rank", [0, 1], ids=["who calls", "who is called"])
+def test_a_session_that_ends_together_with_a_handshake_leaves_no_line_open(tls, tmp_path, monkeypatch, rank):
+    """The partner shakes hands and then says nothing, not even goodbye."""
+    folders, addresses = session_certificates(tmp_path / "two", 2), free_addresses(2)
+    theirs, place = _Tls(folders[1 - rank], 1 - rank, 2), _place(addresses[1])
+    handshake, over = ssl.SSLObject.do_handshake, threading.Event()
+
+    def last(self):
+        handshake(self)
+        for task in asyncio.all_tasks():  # as a deadline does, in the same turn of the loop
+            asyncio.get_running_loop().call_soon(task.cancel)
+
+    def reached():
+        with contextlib.suppress(OSError):
+            return socket.create_connection(place, timeout=5)
+
+    def shakes_hands():
+        line, context = (until(reached), theirs.client) if rank else (door.accept()[0], theirs.server)
+        with line, context.wrap_socket(line, server_side=not rank):
+            over.wait(20)
+
+    monkeypatch.setattr(ssl.SSLObject, "do_handshake", last)
+    links, partner = Links(rank, addresses, None, folders[rank], 20.0), threading.Thread(target=shakes_hands)
+    with contextlib.ExitStack() as stack:
+        if not rank:
+            door = stack.enter_context(socket.create_server(place))
+        partner.start()
+        stack.callback(partner.join)
+        stack.callback(over.set)
+        told = stack.enter_context(warnings.catch_warnings(record=True))
+        warnings.simplefilter("always", ResourceWarning)
+        with pytest.raises(EngineError, match="is over"):
+            links.open()
+        begin = time.monotonic()
+        links.close()
+        assert time.monotonic() - begin < 2
+        del links
+        gc.collect()
+        assert [str(each.message) for each in told] == []
