@@ -6,7 +6,7 @@ import datetime
 import hmac
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from sottovoce.vertical.engines.engine import EngineError
 
@@ -119,41 +119,29 @@ def session_certificate(name: str) -> tuple[bytes, bytes]:
     """Return a new key and its self-signed certificate, in PEM, for the TLS links of one session."""
     _library()
     from cryptography import x509
-    from cryptography.x509.oid import ExtendedKeyUsageOID
-
-    # subjects differ, so that a library which looks certificates up by subject finds the right one
-    subject = f"{name[:40]} {x509.random_serial_number():040x}"[:64]
-    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
-    return new_certificate(subject, uses, _AFTER)
-
-
-def new_certificate(
-    name: str, uses: list[Any], lasts: datetime.timedelta, issuer: Certificate | None = None, signer: Any = None
-) -> tuple[bytes, bytes]:
-    """Return a new key and its certificate, in PEM: of an issuer with its key, or else signed by itself."""
-    from cryptography import x509
     from cryptography.hazmat.primitives import serialization
     from cryptography.hazmat.primitives.asymmetric import ec
     from cryptography.hazmat.primitives.hashes import SHA256
-    from cryptography.x509.oid import NameOID
+    from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
     key, now = ec.generate_private_key(ec.SECP256R1()), datetime.datetime.now(datetime.UTC)
-    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
-    end = now + lasts
-    builder = (
+    # subjects differ, so that a library which looks certificates up by subject finds the right one
+    own = f"{name[:40]} {x509.random_serial_number():040x}"[:64]
+    subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, own)])
+    uses = [ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH]
+    made = (
         x509.CertificateBuilder()
         .subject_name(subject)
-        .issuer_name(subject if issuer is None else issuer.subject)
+        .issuer_name(subject)
         .public_key(key.public_key())
         .serial_number(x509.random_serial_number())
         .not_valid_before(now - _BEFORE)
-        .not_valid_after(end if issuer is None else min(end, issuer.not_valid_after_utc))
+        .not_valid_after(now + _AFTER)
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(x509.ExtendedKeyUsage(uses), critical=False)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, SHA256())
     )
-    if issuer is None:
-        builder = builder.add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
-    made = builder.sign(key if issuer is None else signer, SHA256())
     private = key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

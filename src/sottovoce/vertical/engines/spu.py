@@ -11,7 +11,6 @@ This module is for a process of its own: the library prints and may abort.
 """
 
 import os
-import socket
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -19,7 +18,7 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
+from sottovoce.vertical.engines.engine import ComparedEngine, Whole
 from sottovoce.vertical.engines.programs import Program
 
 # SPU's product of whole numbers takes 40 times longer where the left side has more rows than this
@@ -56,7 +55,6 @@ class SpuEngine(ComparedEngine):
 
         jax.config.update("jax_enable_x64", True)  # type: ignore[no-untyped-call,unused-ignore]
         self._jax, self._lib = jax, lib
-        _check_port(self._addresses[self.rank])
         patience = round(1000 * self._timeout)
         desc = lib.link.Desc()
         desc.recv_timeout_ms = desc.http_timeout_ms = patience
@@ -190,16 +188,3 @@ class SpuEngine(ComparedEngine):
                 for each in (values, places)
             )
         return places
-
-
-def _check_port(address: str) -> None:
-    """Say it in words where this party cannot listen at its address."""
-    host, _, port = address.rpartition(":")
-    with socket.socket() as trial:
-        trial.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        try:
-            trial.bind((host, int(port)))
-        except (OSError, ValueError):
-            raise EngineError(
-                f"this party cannot listen at {address}: the port is taken, or the address is not of this machine"
-            ) from None

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.engines.identity import names_of, new_certificate
+from sottovoce.vertical.engines.identity import names_of
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.closed import LEAD, require_engine
 from sottovoce.vertical.flare.kit import Kit, org_of
@@ -19,6 +19,8 @@ from sottovoce.vertical.flare.kit import Kit, org_of
 _AUTHORITY: Final = "authority"
 _AUTHORITY_DAYS: Final = 3600
 _LASTS: Final = datetime.timedelta(days=360)  # certificates of sites
+_BEFORE: Final = datetime.timedelta(hours=1)  # clocks of two sites differ
+_DOCUMENTS: Final = "1.3.6.1.5.5.7.3.36"  # what the key of an identity may sign
 
 
 def provision(federation: str | Path, out: str | Path, only: str | None = None) -> dict[str, Path]:
@@ -74,19 +76,13 @@ def _make_kit(folder: Path, facts: Federation, name: str, federation: Path, auth
         (folder / place).mkdir(parents=True)
     shutil.copyfile(federation, folder / "federation.toml")
     kit = Kit(folder=folder, kind="coordinator" if coordinator else "party", name=name, federation=facts)
-    *opening, (signing, signing_key, _) = kit.certificates
-    for path, key_path, subject in opening:
-        (path.parent / kit.authority.name).write_bytes(authority.certificate)
-        certificate, key = authority.sign(subject, org_of(name), "lead" if subject == LEAD else None)
+    for path, key_path, subject in kit.certificates:
+        signs = path.parent == kit.identity
+        (path.parent / ("authority.pem" if signs else kit.authority.name)).write_bytes(authority.certificate)
+        role = "lead" if subject == LEAD else None
+        certificate, key = authority.sign(subject) if signs else authority.sign(subject, org_of(name), role)
         path.write_bytes(certificate)
         key_path.write_bytes(key)
-    key, certificate = authority.sign_identity(name)
-    for path, content in (
-        (signing, certificate),
-        (signing_key, key),
-        (kit.identity / "authority.pem", authority.certificate),
-    ):
-        path.write_bytes(content)
     kind = "helper" if kit.is_helper else kit.kind
     kit.site_file.write_text(kit_text(f"site_{kind}.toml"), encoding="utf-8")
     words = kit_text(f"README_{kind}.txt").format(site=name, federation=facts.name, host=facts.host, port=facts.port)
@@ -108,31 +104,28 @@ class _Authority:
     certificate: bytes
     key: Any
 
-    def sign(self, subject: str, organisation: str, role: str | None) -> tuple[bytes, bytes]:
-        """Return a certificate with which FLARE opens connections, and its new key; its server's has a host's name."""
+    def sign(self, subject: str, organisation: str | None = None, role: str | None = None) -> tuple[bytes, bytes]:
+        """Return a certificate, and its new key.
+
+        With an organisation FLARE opens connections with it; its server's has a host's name. Without one a site is
+        known by it to the others: it has its name, signs what the site says of itself, and opens no connection.
+        """
+        from cryptography.hazmat.primitives.asymmetric import ec
+        from cryptography.x509 import ExtendedKeyUsage, ObjectIdentifier, load_pem_x509_certificate
         from nvflare.lighter.utils import Identity, generate_cert, generate_keys, serialize_cert, serialize_pri_key
 
-        own, public = generate_keys()
-        end = min(datetime.datetime.now(datetime.UTC) + _LASTS, self._issuer.not_valid_after_utc)
-        names = Identity(subject, organisation, role), Identity(self.federation)
-        certificate = generate_cert(*names, self.key, public, not_valid_after=end)
-        return serialize_cert(certificate), serialize_pri_key(own)
-
-    def sign_identity(self, name: str) -> tuple[bytes, bytes]:
-        """Return a new key and its certificate, by which a site is known to the others.
-
-        It has the name of the site, and signs what the site says of itself: it opens no connection.
-        """
-        from cryptography.x509.oid import ObjectIdentifier
-
-        documents = ObjectIdentifier("1.3.6.1.5.5.7.3.36")
-        return new_certificate(name, [documents], _LASTS, self._issuer, self.key)
-
-    @property
-    def _issuer(self) -> Any:
-        from cryptography.x509 import load_pem_x509_certificate
-
-        return load_pem_x509_certificate(self.certificate)
+        now, uses = datetime.datetime.now(datetime.UTC), []
+        if organisation is None:
+            key: Any = ec.generate_private_key(ec.SECP256R1())
+            uses = [(ExtendedKeyUsage([ObjectIdentifier(_DOCUMENTS)]), False)]
+        else:
+            key, _ = generate_keys()
+        certificate = generate_cert(
+            Identity(subject, organisation, role), Identity(self.federation), self.key, key.public_key(),
+            not_valid_before=now - _BEFORE, extra_extensions=uses,
+            not_valid_after=min(now + _LASTS, load_pem_x509_certificate(self.certificate).not_valid_after_utc),
+        )  # fmt: skip
+        return serialize_cert(certificate), serialize_pri_key(key)
 
     def write(self, folder: Path) -> None:
         from nvflare.lighter.utils import serialize_pri_key

@@ -1,15 +1,12 @@
 """SPU in real processes on one machine: bit for bit what the same whole numbers are in clear."""
 
-import socket
 import subprocess
 import sys
 
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.programs import Add, AddScores, AddSlopes, ChooseColumn, CrossProduct, Mask, MoveDuals
-from sottovoce.vertical.engines.spu import SpuEngine
 from support.joint import both, environment, free_addresses, opened, pass_inputs, processes_of
 from support.share_watcher import NUMBERS
 
@@ -124,15 +121,6 @@ def test_two_parties_bit_for_bit():
     finally:
         for engine in engines:
             engine.close()
-
-
-def test_a_port_that_is_taken_is_told():
-    with socket.socket() as other:
-        other.bind(("127.0.0.1", 0))
-        other.listen()
-        address = f"127.0.0.1:{other.getsockname()[1]}"
-        with pytest.raises(EngineError, match=f"cannot listen at {address}"):
-            SpuEngine(0, [address, "127.0.0.1:1"], None, None, 1.0).start()
 
 
 @pytest.mark.slow
