@@ -38,7 +38,7 @@ def attacked(federation, change=lambda files: files):
     folder = spec.write(federation.coordinator / "runs")
     (folder / "attack.txt").touch()
     packed = federation.folder / spec.run
-    for name, text in change(job_files(spec, len(federation.names) - 1)).items():
+    for name, text in change(job_files(spec, federation.names[1:])).items():
         path = packed / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text, encoding="utf-8")

@@ -34,10 +34,10 @@ _WAITING: Final = ("SUBMITTED", "APPROVED")
 _EVERY: Final = 0.1  # seconds between two looks at how far it is; FLARE is asked at each twentieth
 
 
-def job_files(spec: RunSpec, n_parties: int, sites: tuple[str, ...] = ()) -> dict[str, str]:
-    """Return the files of the job of a run, by their paths in its folder; ``sites`` are parties, all without any."""
-    meta = {"name": _job_name(spec), "resource_spec": {}, "min_clients": n_parties,
-            "deploy_map": {"app": ["server", *sites] if sites else ["@ALL"]}}  # fmt: skip
+def job_files(spec: RunSpec, parties: tuple[str, ...]) -> dict[str, str]:
+    """Return the files of the job of a run with these parties, by their paths in its folder."""
+    meta = {"name": _job_name(spec), "resource_spec": {}, "min_clients": len(parties),
+            "deploy_map": {"app": ["server", *parties]}}  # fmt: skip
     return {
         "meta.json": json.dumps(meta),
         "app/config/config_fed_server.json": job_text("server", run=spec.run),
@@ -61,18 +61,16 @@ class Office:
         there = {client.name for client in info.client_info}
         return tuple(name for name in self._kit.federation.parties if name in there)
 
-    def wait_for_parties(
-        self, seconds: float, say: Callable[[str], object], wanted: Sequence[str] | None = None
-    ) -> None:
-        """Return when all parties are connected, or those that are wanted.
+    def wait_for_parties(self, seconds: float, say: Callable[[str], object], wanted: Sequence[str]) -> None:
+        """Return when the parties that are wanted are connected.
 
         A `PartyError` names all that are not by then, or one that was there twice within the last minutes.
         """
-        self._refuse_twice(wanted or self._kit.federation.parties)
+        self._refuse_twice(wanted)
         until, told = time.monotonic() + seconds, ""
         while True:
             there = self.connected()
-            missing = [name for name in wanted or self._kit.federation.parties if name not in there]
+            missing = [name for name in wanted if name not in there]
             if not missing:
                 return
             names = " and ".join(map(repr, missing))
@@ -101,8 +99,7 @@ class Office:
     def submit(self, spec: RunSpec) -> str:
         with tempfile.TemporaryDirectory(prefix="sottovoce-job-") as folder:
             job = Path(folder) / f"run-{spec.run}"
-            sites = spec.sites(self._kit.federation)
-            for name, text in job_files(spec, len(sites), sites).items():
+            for name, text in job_files(spec, spec.sites(self._kit.federation)).items():
                 path = job / name
                 path.parent.mkdir(parents=True, exist_ok=True)
                 path.write_text(text, encoding="utf-8")

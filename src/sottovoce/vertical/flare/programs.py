@@ -1,7 +1,6 @@
 """What a run does at the coordinator: align, train or score, and what it leaves in its folder.
 
-Usable with any `Parties`, so that a run can be tried in one process. The folder is the coordinator's own; nothing of it
-is sent.
+The folder is the coordinator's own; nothing of it is sent.
 """
 
 import csv
@@ -12,7 +11,7 @@ import math
 import traceback
 from collections.abc import Callable
 from contextlib import closing
-from dataclasses import replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -48,10 +47,6 @@ COMPARISON: Final = "comparison.json"
 _LOG: Final = logging.getLogger(__name__)
 _ALIGNING_SECONDS: Final = 600.0  # that a party has at least for an answer of the alignment
 
-PartiesOf = Callable[..., Parties]
-"""Makes the parties of a run around the one at home: ``make(home, timeout=..., checkpoint=..., progress=...)``; with
-``helpers=True`` those without a table too."""
-
 
 def execute(kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], bool]) -> str:
     """Do a run with the parties of the kit's federation and return its last phase; it never raises.
@@ -67,18 +62,11 @@ def execute(kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], b
     spec = RunSpec.read(folder)
     facts = {"run": run, "purpose": spec.purpose, "model": spec.model}
     progress = Progress(folder, kit.federation.names, facts)
-    made: list[FlareParties] = []
-
-    def parties_of(home: Party, *, helpers: bool = False, **more: Any) -> Parties:
-        others = kit.federation.parties if helpers else kit.federation.with_tables
-        made.append(FlareParties(home, others, carry, stopped=stopped, **more))
-        return made[-1]
-
+    doing: _Doing | None = None
     try:
         progress.phase("starting")
-        site = Site.read(kit)
-        carry = signed(kit, job, call)
-        (train_run if spec.purpose == "train" else score_run)(spec, site, parties_of, folder, progress)
+        doing = _Doing(spec, Site.read(kit), signed(kit, job, call), stopped, folder, progress)
+        (doing.train if spec.purpose == "train" else doing.score)()
     except RunStopped as reason:
         progress.phase("stopped", error=str(reason))
         return "stopped"
@@ -94,57 +82,121 @@ def execute(kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], b
         progress.phase("failed", error=why)
         return "failed"
     finally:
-        for parties in made:
+        for parties in doing.made if doing is not None else ():
             parties.end()
     return "done"
 
 
-# ------------------------------------------------------------------ training
+@dataclass(frozen=True)
+class _Doing:
+    """A run that is being done at the coordinator's site; its results go into its folder."""
+
+    spec: RunSpec
+    site: Site
+    call: Call
+    stopped: Callable[[], bool]
+    folder: Path
+    progress: Progress
+    made: list[FlareParties] = field(default_factory=list)
+
+    def _parties(
+        self, home: Party, *, least_seconds: float = 0.0, helpers: bool = False, checkpoint: Checkpoint | None = None
+    ) -> FlareParties:
+        """Return the parties of the run around the one at home; with ``helpers`` those without a table too."""
+        facts = self.site.kit.federation
+        self.made.append(FlareParties(
+            home, facts.parties if helpers else facts.with_tables, self.call, checkpoint=checkpoint,
+            timeout=max(self.spec.timeout, least_seconds), stopped=self.stopped, progress=self.progress,
+        ))  # fmt: skip
+        return self.made[-1]
+
+    def train(self) -> None:
+        spec, site, folder, estimator = self.spec, self.site, self.folder, make_estimator(self.spec, self.site)
+        facts = {
+            "estimator": type(estimator).__name__,
+            "parameters": {name: repr(value) for name, value in sorted(estimator.get_params().items())},
+            "parties": list(site.kit.federation.names),
+        }
+        clear_leftovers(site.kit.state)
+        with (
+            closing(Journal(site.kit.state / "journal")) as journal,
+            closing(open_home(site, "train", journal=journal)) as home,
+            closing(Checkpoint(folder / CHECKPOINT, facts, begun=True)) as checkpoint,
+        ):
+            if estimator.epsilon == math.inf:  # who will not pay says so before anybody learns who is in common
+                refuse_exact(site)
+                costs = dict.fromkeys(site.kit.federation.with_tables, NonPrivateEvent())
+                check_affordable(self._parties(home), costs)
+            self._align(home)
+            self.progress.phase("training", resumed=checkpoint.is_resumed)
+            if checkpoint.is_resumed:  # it is not asked again to keep what it kept
+                site.hand_back(home)
+                home.most_models = None  # those of other runs are among them
+            estimator.fit(self._parties(home, helpers=spec.with_helpers, checkpoint=checkpoint))
+            for name, part in home.parts.items():
+                site.keep(name, part)
+            features = {home.name: home.feature_names or tuple(map(str, range(home.n_features)))}
+            for name, text in result_texts(estimator, features).items():
+                if not (folder / name).exists():  # else it was written just before the run was cut off: the same model
+                    write_whole(folder / name, text, private=True)
+            self.progress.phase("done", **_told(estimator))
+            checkpoint.end()
+            (folder / CHECKPOINT / _PEOPLE).unlink(missing_ok=True)
+
+    def _align(self, home: Party) -> None:
+        """Take the people in common; a run that goes on takes those of before, tables without identifiers all."""
+        from sottovoce.vertical.alignment.sites import align_over
+        from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
+        from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
+
+        self.progress.phase("aligning")
+        if home.ids is None:
+            return
+        parties = self._parties(home, least_seconds=_ALIGNING_SECONDS)
+        kept = self.folder / CHECKPOINT / _PEOPLE
+        people = read_announcement(kept.read_bytes()) if kept.exists() else None
+        report = align_over(parties, client=home.name, people=people)
+        if people is None:
+            if self.spec.purpose == "train":
+                write_whole(kept, announce(canonical_identifiers("id", home.ids).to_pylist()).decode(), private=True)
+            content = {"digest": home.alignment, **plain(report)}
+            write_whole(self.folder / ALIGNMENT, json.dumps(content, indent=2) + "\n", private=True)
+
+    def score(self) -> None:
+        """Score people whom all parties hold, by a model that an earlier run trained."""
+        spec, site, folder = self.spec, self.site, self.folder
+        assert spec.trained is not None
+        trained = folder.parent / spec.trained
+        content = _read_json(trained / COORDINATOR)
+        scorer = scorer_from(content)
+        home = open_home(site, "score", labels=spec.labels)
+        if not home.keeps(content["model"]):
+            raise DataError(
+                f"{site.kit.name!r} keeps no part of the model of run {spec.trained} that fits the columns of its "
+                "schema. Score people with the schema of the training."
+            )
+        self._align(home)
+        self.progress.phase("scoring")
+        parties = self._parties(home)
+        with parties.session() as session:
+            scores = scorer.scores(session, content["model"])
+        estimator = make_estimator(RunSpec.read(trained), site)
+        if isinstance(estimator, VerticalClassifier):
+            estimator.classes_ = np.asarray(estimator.classes)
+        comparison = None
+        if spec.labels:
+            comparison = _comparison(estimator, home, parties, content, scores)
+            write_whole(folder / COMPARISON, json.dumps(plain(comparison), indent=2) + "\n", private=True)
+        write_whole(folder / PREDICTIONS, _predictions_text(estimator, home, scores), private=True)
+        self.progress.phase("done", people=len(scores), comparison=plain(comparison))
 
 
-def train_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, progress: Progress) -> VerticalEstimator:
-    """Align and train at the coordinator's site, write the results into the run's folder, and return the estimator."""
-    clear_leftovers(Path(site.kit.state))
-    with (
-        closing(Journal(Path(site.kit.state) / "journal")) as journal,
-        closing(open_home(site, "train", journal=journal)) as home,
-    ):
-        return _train(spec, site, home, parties_of, folder, progress)
+def open_home(site: Site, purpose: str, **more: Any) -> Party:
+    """Return the coordinator's own party: its account is charged by the estimator, for all parties together.
 
-
-def _train(
-    spec: RunSpec, site: Site, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress
-) -> VerticalEstimator:
-    estimator = make_estimator(spec, site)
-    facts = {
-        "estimator": type(estimator).__name__,
-        "parameters": {name: repr(value) for name, value in sorted(estimator.get_params().items())},
-        "parties": list(site.kit.federation.names),
-    }
-    with closing(Checkpoint(folder / CHECKPOINT, facts, begun=True)) as checkpoint:
-        if estimator.epsilon == math.inf:  # who will not pay says so before anybody learns who is in common
-            refuse_exact(site)
-            parties = parties_of(home, timeout=spec.timeout, progress=progress)
-            check_affordable(parties, dict.fromkeys(site.kit.federation.with_tables, NonPrivateEvent()))
-        _align(spec, home, parties_of, folder, progress)
-        progress.phase("training", resumed=checkpoint.is_resumed)
-        if checkpoint.is_resumed:  # it is not asked again to keep what it kept
-            site.hand_back(home)
-            home.most_models = None  # those of other runs are among them
-        parties = parties_of(
-            home, helpers=spec.with_helpers, timeout=spec.timeout, checkpoint=checkpoint, progress=progress
-        )
-        estimator.fit(parties)
-        for name, part in home.parts.items():
-            site.keep(name, part)
-        features = {home.name: home.feature_names or tuple(map(str, range(home.n_features)))}
-        for name, text in result_texts(estimator, features).items():
-            if not (folder / name).exists():  # else it was written just before the run was cut off, of the same model
-                write_whole(folder / name, text, private=True)
-        progress.phase("done", **_told(estimator))
-        checkpoint.end()
-        (folder / CHECKPOINT / _PEOPLE).unlink(missing_ok=True)
-    return estimator
+    A table that is not there, or not what its schema says, is an error.
+    """
+    return replace(site, budget=None).open_party(purpose, **more)
 
 
 def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
@@ -195,68 +247,6 @@ def _told(estimator: VerticalEstimator) -> dict[str, Any]:
         "given_away": {name: receipt.statement() for name, receipt in estimator.party_guarantees_.items()},
         "charge": None if charge is None else {"dataset": charge.dataset, "charge": charge.charge},
     }
-
-
-# ------------------------------------------------------------------ alignment
-
-
-def open_home(site: Site, purpose: str, **more: Any) -> Party:
-    """Return the coordinator's own party: its account is charged by the estimator, for all parties together.
-
-    A table that is not there, or not what its schema says, is an error.
-    """
-    return replace(site, budget=None).open_party(purpose, **more)
-
-
-def _align(spec: RunSpec, home: Party, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
-    """Take the people in common; a run that goes on takes those of before, tables without identifiers all."""
-    from sottovoce.vertical.alignment.sites import align_over
-    from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
-    from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
-
-    progress.phase("aligning")
-    if home.ids is None:
-        return
-    parties = parties_of(home, timeout=max(spec.timeout, _ALIGNING_SECONDS), progress=progress)
-    kept = folder / CHECKPOINT / _PEOPLE
-    people = read_announcement(kept.read_bytes()) if kept.exists() else None
-    report = align_over(parties, client=home.name, people=people)
-    if people is None:
-        if spec.purpose == "train":
-            write_whole(kept, announce(canonical_identifiers("id", home.ids).to_pylist()).decode(), private=True)
-        content = {"digest": home.alignment, **plain(report)}
-        write_whole(folder / ALIGNMENT, json.dumps(content, indent=2) + "\n", private=True)
-
-
-# ------------------------------------------------------------------ scoring
-
-
-def score_run(spec: RunSpec, site: Site, parties_of: PartiesOf, folder: Path, progress: Progress) -> None:
-    """Score people whom all parties hold, by a model that an earlier run trained."""
-    assert spec.trained is not None
-    trained = folder.parent / spec.trained
-    content = _read_json(trained / COORDINATOR)
-    scorer = scorer_from(content)
-    home = open_home(site, "score", labels=spec.labels)
-    if not home.keeps(content["model"]):
-        raise DataError(
-            f"{site.kit.name!r} keeps no part of the model of run {spec.trained} that fits the columns of its schema. "
-            "Score people with the schema of the training."
-        )
-    _align(spec, home, parties_of, folder, progress)
-    progress.phase("scoring")
-    parties = parties_of(home, timeout=spec.timeout, progress=progress)
-    with parties.session() as session:
-        scores = scorer.scores(session, content["model"])
-    estimator = make_estimator(RunSpec.read(trained), site)
-    if isinstance(estimator, VerticalClassifier):
-        estimator.classes_ = np.asarray(estimator.classes)
-    comparison = None
-    if spec.labels:
-        comparison = _comparison(estimator, home, parties, content, scores)
-        write_whole(folder / COMPARISON, json.dumps(plain(comparison), indent=2) + "\n", private=True)
-    write_whole(folder / PREDICTIONS, _predictions_text(estimator, home, scores), private=True)
-    progress.phase("done", people=len(scores), comparison=plain(comparison))
 
 
 def _comparison(

@@ -115,10 +115,10 @@ class Register:
     def turn_away(
         self, reason: str, *, run: str = "", coordinator: str = "", purpose: str = "", caller: str = "",
         kind: str = "", n_bytes: int = 0,
-    ) -> bool:  # fmt: skip
-        """Write down what did not reach the party; return whether this is the first of its kind in this process.
+    ) -> None:  # fmt: skip
+        """Write down what did not reach the party.
 
-        The same again counts on the same line, so that nobody fills the disk with it.
+        The same again counts on the same line in this process, so that nobody fills the disk with it.
         """
         same = (reason[:_MOST_TEXT], run, caller[:_MOST_TEXT], kind)
         with self._lock:
@@ -129,12 +129,11 @@ class Register:
                     "UPDATE requests SET times = times + 1, time = ?, bytes_in = bytes_in + ? WHERE id = ?",
                     (time.time(), n_bytes, self._at_the_door[same]),
                 )
-                return False
+                return
             self._at_the_door[same] = self._insert(
                 run=run, coordinator=coordinator, purpose=purpose, caller=same[2], kind=same[3], bytes_in=n_bytes,
                 outcome=TURNED_AWAY, reason=same[0],
             )  # fmt: skip
-            return True
 
     def _insert(self, **facts: str | int) -> int:
         values = {**_EMPTY, "time": time.time(), **facts}

@@ -66,7 +66,7 @@ def classes(content):
 
 def test_a_job_names_four_classes_and_ships_nothing(kit):
     """Those that the kits allow, exactly; a site finds no fault in it."""
-    files = job_files(SPEC, 2)
+    files = job_files(SPEC, PARTIES)
     assert set(files) == {"meta.json", "app/config/config_fed_server.json", "app/config/config_fed_client.json"}
     server, client = (json.loads(files[f"app/config/config_fed_{end}.json"]) for end in ("server", "client"))
     for kind, end in (("coordinator", server), ("party", client)):
@@ -97,9 +97,9 @@ def test_a_party_that_is_not_connected_is_named_before_anything_is_sent(kit):
     """After the time that one waits for it."""
     said = []
     with pytest.raises(PartyError, match=r"party 'north' is not connected .* after 0.1 s"):
-        Office(kit, Session(clients=("bank",))).wait_for_parties(0.1, said.append)
+        Office(kit, Session(clients=("bank",))).wait_for_parties(0.1, said.append, PARTIES)
     assert said == ["waiting for 'north'"]
-    Office(kit, Session(clients=("bank", "north"))).wait_for_parties(0.0, said.append)
+    Office(kit, Session(clients=("bank", "north"))).wait_for_parties(0.0, said.append, PARTIES)
 
 
 def test_a_party_that_was_there_twice_takes_part_in_no_run_for_some_minutes(kit):
@@ -109,11 +109,11 @@ def test_a_party_that_was_there_twice_takes_part_in_no_run_for_some_minutes(kit)
     note = kit.state / "twice" / "north"
     note.touch()
     with pytest.raises(PartyError, match=r"two processes of party 'north' were connected . s ago: .* in use twice"):
-        office.wait_for_parties(0.0, print)
+        office.wait_for_parties(0.0, print, PARTIES)
     office.wait_for_parties(0.0, print, ["bank"])
     for moved in (-1e9, -400.0, 400.0, 86_400.0):  # a clock that is set back does not make it days
         os.utime(note, (time.time() + moved, time.time() + moved))
-        office.wait_for_parties(0.0, print)
+        office.wait_for_parties(0.0, print, PARTIES)
 
 
 @pytest.mark.parametrize(
