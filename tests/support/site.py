@@ -28,6 +28,17 @@ name = "bank"
 name = "notary"
 helper = true
 """
+KITS = """
+name = "{name}"
+[coordinator]
+name = "insurer"
+host = "localhost"
+port = {port}
+[[party]]
+name = "north-west"
+[[party]]
+name = "bank"
+"""
 SCHEMA = """\
 format = "sottovoce-schema"
 version = 1

@@ -13,30 +13,6 @@ import pytest
 from sottovoce.vertical.flare import processes
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.processes import why_not_connected
-from sottovoce.vertical.flare.provisioning import provision
-
-pytest.importorskip("nvflare", reason="start-up kits need the extra [vertical]")
-
-FEDERATION = """
-name = "trial"
-[coordinator]
-name = "insurer"
-host = "localhost"
-port = {port}
-[[party]]
-name = "bank"
-"""
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    folder = tmp_path_factory.mktemp("kits")
-    with socket.create_server(("localhost", 0)) as free:
-        port = free.getsockname()[1]
-    (folder / "federation.toml").write_text(FEDERATION.format(port=port), encoding="utf-8")
-    for name in ("ours", "theirs"):
-        provision(folder / "federation.toml", folder / name)
-    return folder
 
 
 @pytest.fixture(autouse=True)
@@ -83,17 +59,17 @@ def listening(bank, certificate=None, trusted=None):
 
 
 @pytest.fixture
-def bank(folder):
-    return Kit.open(folder / "ours" / "bank")
+def bank(kits):
+    return Kit.open(kits / "bank")
 
 
 @pytest.mark.parametrize(
     ("shown", "trusted", "said"),
     [
-        ("ours/insurer/startup/server.crt", "ours/insurer", ""),
-        ("theirs/insurer/startup/server.crt", "theirs/insurer", "authority of federation trial has not signed"),
-        ("ours/bank/startup/client.crt", "ours/bank", "shows the certificate of 'bank', not the coordinator's"),
-        ("ours/insurer/startup/server.crt", "theirs/insurer", "refuses this site's certificate"),
+        ("trial/insurer/startup/server.crt", "trial/insurer", ""),
+        ("other/insurer/startup/server.crt", "other/insurer", "authority of federation trial has not signed"),
+        ("trial/bank/startup/client.crt", "trial/bank", "shows the certificate of 'bank', not the coordinator's"),
+        ("trial/insurer/startup/server.crt", "other/insurer", "refuses this site's certificate"),
         (None, None, "does not speak TLS"),
     ],
     ids=["the coordinator", "another authority", "a party in its place", "a coordinator that refuses", "no TLS"],

@@ -24,47 +24,12 @@ from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import provision
 from support.ports import free_ports
+from support.site import KITS
 
 pytest.importorskip("nvflare", reason="start-up kits need the extra [vertical]")
 x509 = pytest.importorskip("cryptography.x509")
 
-FEDERATION = """
-name = "{name}"
-[coordinator]
-name = "insurer"
-host = "localhost"
-port = {port}
-[[party]]
-name = "north-west"
-[[party]]
-name = "bank"
-"""
 SITES = ("insurer", "north-west", "bank")
-
-
-@pytest.fixture(scope="module")
-def folder(tmp_path_factory):
-    """The kits of two federations of the same sites."""
-    folder, before = tmp_path_factory.mktemp("kits"), os.umask(0o022)  # what users have
-    try:
-        for name in ("trial", "other"):
-            file = folder / f"{name}.toml"
-            file.write_text(FEDERATION.format(name=name, port=free_ports(1)[0]), encoding="utf-8")
-            provision(file, folder / name)
-    finally:
-        os.umask(before)
-    return folder
-
-
-@pytest.fixture
-def kits(folder):
-    return folder / "trial"
-
-
-@pytest.fixture
-def copied(kits, tmp_path):
-    """Return a function that copies a kit and opens it."""
-    return lambda name: Kit.open(shutil.copytree(kits / name, tmp_path / name))
 
 
 def certificate(path):
@@ -145,7 +110,7 @@ def test_nobody_but_the_lead_has_a_right(kits):
 
 def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_overwritten(kits, tmp_path):
     federation, out = tmp_path / "federation.toml", shutil.copytree(kits, tmp_path / "out")
-    text = FEDERATION.format(name="trial", port=8110)
+    text = KITS.format(name="trial", port=8110)
     federation.write_text(text, encoding="utf-8")
     before = contents(out)
     with pytest.raises(ParameterError, match=r"'clinic'.*Add a section"):
@@ -189,7 +154,7 @@ def test_without_the_engine(monkeypatch, tmp_path):
 
 
 def test_the_command_makes_kits_whose_sites_are_closed(tmp_path):
-    (tmp_path / "federation.toml").write_text(FEDERATION.format(name="trial", port=free_ports(1)[0]), encoding="utf-8")
+    (tmp_path / "federation.toml").write_text(KITS.format(name="trial", port=free_ports(1)[0]), encoding="utf-8")
     words = ["vertical", "provision", str(tmp_path / "federation.toml"), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 0, done.output
@@ -260,8 +225,6 @@ def test_the_environment_has_no_secrets_and_no_foreign_code(copied, monkeypatch)
     assert environment["PYTHONPATH"] != "/somewhere"
     assert environment["PYTHONSAFEPATH"] == "1"
     assert environment["PATH"] == os.environ["PATH"]
-    assert environment["SSL_CERT_FILE"] == str(party.folder / "startup" / "rootCA.pem")
-    assert not os.path.lexists(environment["SSL_CERT_DIR"])
 
 
 def test_temporary_files_are_the_sites_own_and_do_not_stay(copied):

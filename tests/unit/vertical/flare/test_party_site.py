@@ -16,7 +16,7 @@ from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowCol
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
-from support.site import Coordinator, make_ledger, make_site, people
+from support.site import Coordinator, make_site, people
 
 FRAME = Frame(bytes(16), 1, Describe().encode()).encode()
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
@@ -224,30 +224,6 @@ def test_a_part_that_cannot_be_kept_is_not_said_to_be(site):
     party.on_keeping = keep
     assert isinstance(decode(site.handle(raw)), Trained)
     assert (site.kit.state / "models" / "m1.json").exists()
-
-
-# ------------------------------------------------------------------ a run that is interrupted
-
-
-def test_a_run_goes_on_in_the_next_process_without_a_second_charge(tmp_path):
-    ledger = make_ledger(tmp_path)
-    site = Open(tmp_path, '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n')
-    line = Line(site)
-    line.ask(Describe())
-    raw = line.frame(TRAIN)
-    answer = site.handle(raw)
-    site.gate.close()  # as the end of its process does
-    again = Gate()
-    again.open(site.kit, run="job2", wait=0.0)
-    resumed = Coordinator(again, "job2")
-    assert resumed.handle(raw) == answer
-    assert isinstance(decode(resumed.handle(line.frame(Close()))), Done)
-    assert "ended" in decode(resumed.handle(raw)).reason
-    (charge,) = ledger.history("people")
-    assert (charge.plan["coordinator"], charge.plan["session"], charge.plan["step"]) == (
-        "insurer", line.name.hex(), 2
-    )  # fmt: skip
-    assert [entry.run for entry in site.entries] == ["job1", "job1", "job2", "job2", "job2"]
 
 
 def test_the_component_publishes_one_method_and_takes_a_purpose_alone():

@@ -94,18 +94,6 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path)
     assert n_rounds * parties <= asked["LbfgsGradient"] <= n_rounds * parties + 1
 
 
-def test_the_label_holders_ledger_is_charged_once_for_all_parties(tmp_path: Path) -> None:
-    """By the estimator: what its own party sends is a part of that."""
-    sites = Sites(tmp_path)
-    ledger = _account(sites.home)
-    spec = sites.begin(model="sparse-logistic", parameters={"epsilon": 4.0, "delta": 1e-3, "radius": 2.0})
-    assert sites.run(spec, cut=3)["phase"] == "failed"
-    spec.begin_again(sites.home.runs / spec.run)
-    told = sites.run(spec)
-    assert told["phase"] == "done", told
-    assert len(ledger.history("people")) == 1
-
-
 def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path: Path) -> None:
     """Each site has its rows in an order of its own; predictions come with identifiers."""
     pytest.importorskip("private_set_intersection.python")
