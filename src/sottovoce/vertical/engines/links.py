@@ -22,6 +22,7 @@ from sottovoce.vertical.engines.engine import EngineError
 
 _RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
 _FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
+_TURNS: Final = 5  # of the loop, within which asyncio has handed over what it has accepted
 _GREETING: Final = 2  # bytes
 _HEAD: Final = struct.Struct("<QQ")
 _MOST_BYTES: Final = 2**26  # of one message
@@ -50,8 +51,8 @@ class Links:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._links: dict[int, _Link] = {}
-        self._made: list[asyncio.StreamWriter] = []  # of all lines, from before their handshake: all are cut at the end
-        self._complete = asyncio.Event()
+        self._made: list[asyncio.WriteTransport] = []  # all lines, from before their handshake: all are cut at the end
+        self._complete, self._over = asyncio.Event(), asyncio.Event()
 
     def open(self) -> None:
         self._loop = asyncio.new_event_loop()
@@ -76,7 +77,8 @@ class Links:
         """Cut all links, after what waits to be sent; never raises."""
         loop, self._loop = self._loop, None
         if loop is not None and self._thread is not None:
-            loop.call_soon_threadsafe(loop.stop)
+            with contextlib.suppress(RuntimeError):  # it has ended
+                loop.call_soon_threadsafe(self._over.set)
             self._thread.join(_FLUSH + 1)
 
     def _do(self, work: Any) -> Any:
@@ -91,21 +93,23 @@ class Links:
     # ------------------------------------------------------------------ in the loop's own thread
 
     def _serve(self, loop: asyncio.AbstractEventLoop) -> None:
-        asyncio.set_event_loop(loop)
-        loop.run_forever()
-        loop.run_until_complete(self._shut())
+        loop.run_until_complete(self._live())
         loop.close()
 
-    async def _shut(self) -> None:
-        others = asyncio.all_tasks() - {asyncio.current_task(), *(link.reading for link in self._links.values())}
-        for task in others:  # nobody opens a line from now on
-            task.cancel()
-        await asyncio.gather(*others, return_exceptions=True)
+    async def _live(self) -> None:
+        await self._over.wait()
+        kept = {asyncio.current_task(), *(link.reading for link in self._links.values())}
+        while others := asyncio.all_tasks() - kept:
+            for _ in range(_TURNS):
+                await asyncio.sleep(0)
+            for task in others:
+                task.cancel()
+            await asyncio.wait(others)
         closing = [asyncio.ensure_future(link.close()) for link in self._links.values()]
         if closing:
             await asyncio.wait(closing, timeout=self._flush)
-        for writer in self._made:
-            writer.transport.abort()
+        for line in self._made:
+            line.abort()
         await asyncio.sleep(_RETRY)  # until they are closed
 
     async def _open(self) -> None:
@@ -138,7 +142,7 @@ class Links:
 
     async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take a call, if it is of a lower rank that has none yet, and has the certificate of that rank."""
-        self._made.append(writer)
+        self._made.append(writer.transport)
         with contextlib.suppress(OSError, EngineError, asyncio.IncompleteReadError):
             if self._tls is not None:
                 await writer.start_tls(self._tls.server)
@@ -155,7 +159,7 @@ class Links:
         while True:
             try:
                 reader, writer = await asyncio.open_connection(*self._places[peer], limit=_AHEAD)
-                self._made.append(writer)
+                self._made.append(writer.transport)
                 if self._tls is not None:
                     await writer.start_tls(self._tls.client)
             except ssl.SSLCertVerificationError:

@@ -239,42 +239,49 @@ def test_nobody_gets_a_session_with_another_certificate_than_that_of_its_place(t
         assert "has not the certificate of its card" in str(found[0])
 
 
-@pytest.mark.parametrize("rank", [0, 1], ids=["who calls", "who is called"])
-def test_a_session_that_ends_together_with_a_handshake_leaves_no_line_open(tls, tmp_path, monkeypatch, rank):
-    """The partner shakes hands and then says nothing, not even goodbye."""
-    folders, addresses = session_certificates(tmp_path / "two", 2), free_addresses(2)
-    theirs, place = _Tls(folders[1 - rank], 1 - rank, 2), _place(addresses[1])
-    handshake, over = ssl.SSLObject.do_handshake, threading.Event()
+@pytest.mark.parametrize(
+    ("rank", "when"), [(0, "shaken"), (1, "shaken"), (1, "accepted")], ids=["who calls", "who is called", "at the door"]
+)
+def test_a_session_that_ends_while_a_line_is_made_leaves_none_open(tmp_path, rank, when):
+    """However many turns of the loop later; the partner shakes hands and says nothing then, not even goodbye."""
+    pytest.importorskip("cryptography")
+    folders, handshake, accept = session_certificates(tmp_path, 2), ssl.SSLObject.do_handshake, socket.socket.accept
+    theirs, ended = _Tls(folders[1 - rank], 1 - rank, 2), threading.Event()
+    links = []
 
-    def last(self):
-        handshake(self)
-        for task in asyncio.all_tasks():  # as a deadline does, in the same turn of the loop
-            asyncio.get_running_loop().call_soon(task.cancel)
+    def ends(turns):
+        asyncio.get_running_loop().call_soon(ends, turns - 1) if turns else [each._over.set() for each in links]
 
-    def reached():
+    def reached(place):
         with contextlib.suppress(OSError):
             return socket.create_connection(place, timeout=5)
 
-    def shakes_hands():
-        line, context = (until(reached), theirs.client) if rank else (door.accept()[0], theirs.server)
-        with line, context.wrap_socket(line, server_side=not rank):
-            over.wait(20)
+    def shakes_hands(place, door):
+        line, context = (until(lambda: reached(place)), theirs.client) if rank else (accept(door)[0], theirs.server)
+        with contextlib.suppress(OSError), line, context.wrap_socket(line, server_side=not rank):
+            ended.wait(20)
 
-    monkeypatch.setattr(ssl.SSLObject, "do_handshake", last)
-    links, partner = Links(rank, addresses, None, folders[rank], 20.0), threading.Thread(target=shakes_hands)
-    with contextlib.ExitStack() as stack:
-        if not rank:
-            door = stack.enter_context(socket.create_server(place))
-        partner.start()
-        stack.callback(partner.join)
-        stack.callback(over.set)
-        told = stack.enter_context(warnings.catch_warnings(record=True))
-        warnings.simplefilter("always", ResourceWarning)
-        with pytest.raises(EngineError, match="is over"):
-            links.open()
-        begin = time.monotonic()
-        links.close()
-        assert time.monotonic() - begin < 2
-        del links
-        gc.collect()
-        assert [str(each.message) for each in told] == []
+    for turns in range(8):
+        addresses = free_addresses(2)
+        with contextlib.ExitStack() as stack:
+            door = None if rank else stack.enter_context(socket.create_server(_place(addresses[1])))
+            patch = stack.enter_context(pytest.MonkeyPatch.context())
+            if when == "shaken":
+                patch.setattr(ssl.SSLObject, "do_handshake", lambda self, n=turns: (handshake(self), ends(n)))
+            else:
+                patch.setattr(socket.socket, "accept", lambda self, n=turns: (accept(self), ends(n))[0])
+            links.append(Links(rank, addresses, None, folders[rank], 20.0))
+            partner = threading.Thread(target=shakes_hands, args=(_place(addresses[1]), door))
+            partner.start()
+            stack.callback(partner.join)
+            stack.callback(ended.set)
+            told = stack.enter_context(warnings.catch_warnings(record=True))
+            warnings.simplefilter("always", ResourceWarning)
+            with pytest.raises(EngineError, match="is over"):
+                links[0].open()
+            begin = time.monotonic()
+            links.pop().close()
+            assert time.monotonic() - begin < 2
+            gc.collect()
+            assert [str(each.message) for each in told] == [], turns
+        ended.clear()
