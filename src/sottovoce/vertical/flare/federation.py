@@ -39,14 +39,12 @@ class Federation:
         return (self.coordinator, *self.parties)
 
     @property
-    def on_one_machine(self) -> bool:
-        """Whether all sites are on one machine, for a trial: the coordinator then listens there alone."""
-        return self.host == "localhost" or self.host.startswith("127.")
-
-    @property
     def listens_at(self) -> str:
-        """The address on which the coordinator listens: its name may be that of a proxy."""
-        return self.host if self.on_one_machine else "0.0.0.0"
+        """The address on which the coordinator listens: its name may be that of a proxy.
+
+        If all sites are on one machine, for a trial, it listens there alone.
+        """
+        return self.host if self.host == "localhost" or self.host.startswith("127.") else "0.0.0.0"
 
     @classmethod
     def read(cls, path: str | Path) -> Federation:

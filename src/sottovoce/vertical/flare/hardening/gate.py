@@ -53,10 +53,6 @@ class Gate:
         self._turn: PrivateFolder | None = None
         self._logged = 0
 
-    @property
-    def is_open(self) -> bool:
-        return not self._closed
-
     def open(self, kit: Any, *, run: str, wait: float = 10.0) -> None:
         """Open the site for one run; whatever is wrong with it is written down, and said when asked.
 

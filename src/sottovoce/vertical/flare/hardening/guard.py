@@ -112,7 +112,7 @@ def why_not_deployed(packed: object) -> str:
 def guard() -> None:
     """Take away what a run does not need; before FLARE's main starts."""
     from nvflare.fuel.f3.cellnet.utils import new_cell_message
-    from nvflare.private.admin_defs import error_reply
+    from nvflare.private.admin_defs import MsgHeader, ReturnCode, error_reply
     from nvflare.private.fed.client.admin import FedAdminAgent
     from nvflare.private.fed.client.admin_commands import AdminCommands
 
@@ -129,7 +129,9 @@ def guard() -> None:
             _LOGGER.error("refused: the request %.100r of %.100r: %s", topic, origin, reason)
             return new_cell_message({}, error_reply(f"refused: {reason}"))
         reply = dispatch(self, request, *args, **kwargs)
-        if _is_refusal(reply.payload):  # FLARE tells the coordinator, and nobody here
+        if (
+            reply.payload.get_header(MsgHeader.RETURN_CODE) == ReturnCode.ERROR
+        ):  # FLARE tells the coordinator, and nobody here
             _LOGGER.error("refused: the request %.100r of %.100r: %.300s", topic, origin, reply.payload.body)
         return reply
 
@@ -155,34 +157,24 @@ def refuse_diagnostics() -> None:
 
 
 def _guarded(name: str, answer: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+    from nvflare.fuel.f3.cellnet.defs import ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+
     def asked(self: Any, request: Any) -> Any:
         origin = str(request.get_header(_origin_header()))
         ours = origin.partition(".")[0] in (_COORDINATOR, self.cell.get_fqcn().partition(".")[0])
         if name in _NETWORK_REQUESTS and ours:
             return answer(self, request)
         _LOGGER.error("refused: %s of %.100r; a site answers no diagnostics", name.removeprefix("_do_"), origin)
-        return _refused_message()
+        return make_reply(ReturnCode.AUTHENTICATION_ERROR, "refused")
 
     return asked
-
-
-def _is_refusal(reply: Any) -> bool:
-    from nvflare.private.admin_defs import MsgHeader, ReturnCode
-
-    return bool(reply.get_header(MsgHeader.RETURN_CODE) == ReturnCode.ERROR)
 
 
 def _origin_header() -> str:
     from nvflare.fuel.f3.cellnet.defs import MessageHeaderKey
 
     return str(MessageHeaderKey.ORIGIN)
-
-
-def _refused_message() -> Any:
-    from nvflare.fuel.f3.cellnet.defs import ReturnCode
-    from nvflare.fuel.f3.cellnet.utils import make_reply
-
-    return make_reply(ReturnCode.AUTHENTICATION_ERROR, "refused")
 
 
 def read_settings_of_the_kit_alone(kit: Path) -> None:
