@@ -30,7 +30,9 @@ from typing import Any, Final
 import numpy as np
 from randomgen import AESCounter
 
+from sottovoce.central.data.operation import RowSum
 from sottovoce.central.sums import samples
+from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.selection import SparseScores
 from sottovoce.exceptions import AuditError
 from sottovoce.papers.dp_scd import kernels
@@ -399,6 +401,7 @@ def _replacements(tap: Recorder) -> Iterator[tuple[Any, str, Callable[..., Any]]
         """Let the parties answer in order: a tape has one order."""
         return {name: handled(self.parties[name], raw) for name, raw in requests.items()}
 
+    yield ClippedSlopes, "descend", RowSum.descend  # step by step, where each release is by itself
     for kind in (GridGaussian, DiscreteLaplace, RandomizedResponse):
         yield through(kind, "release")
     yield through(ExponentialMechanism, "select")

@@ -18,11 +18,11 @@ other events than its run.
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
 import numpy as np
 
-from sottovoce.central.data.operation import Change, Holder, Operation
+from sottovoce.central.data.operation import Change, Holder, Operation, RowSum, StepRule
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.events import Event, GaussianEvent, NonPrivateEvent, PoissonSampledEvent, RepeatedEvent, compose
 from sottovoce.randomness import Purpose, Streams
@@ -56,13 +56,15 @@ class Unprotected:
 
 
 class Release(NamedTuple):
-    """One noisy answer about the rows."""
+    """One noisy answer about the rows, or with a rule one at each of its points."""
 
     # What is released, as a receipt says it, in one or more sentences; of releases with the same words it says so once.
     words: str | tuple[str, ...]
     ask: Operation[Any]
     mechanism: Mechanism
     step: tuple[int, int] | None = None  # for a progress bar: how many steps are done with it, and of how many
+    # The points that follow, of which each releases the same: the solver is sent the mean of the last ones.
+    rule: StepRule | None = None
 
     @property
     def event(self) -> Event:
@@ -133,7 +135,7 @@ class Driven(Generic[R]):
 
     def released(self, release: Release) -> None:
         if not release.ask.continues:
-            self.counts[release.event] += 1
+            self.counts[release.event] += 1 if release.rule is None else release.rule.n_steps
         if release.words not in self.told:
             self.told.add(release.words)
             words = (release.words,) if isinstance(release.words, str) else release.words
@@ -178,6 +180,9 @@ def drive(
             case Release():
                 if isinstance(step.mechanism, Unprotected):
                     found = holder.ask(step.ask)
+                elif step.rule is not None:
+                    row_sum, noise = cast("RowSum", step.ask), streams.generator(Purpose.NOISE)
+                    found = row_sum.descend(holder, step.mechanism, step.rule, noise, progress)
                 else:
                     found = holder.release(step.ask, step.mechanism, streams.generator(Purpose.NOISE))
                 if step.step is not None:

@@ -4,6 +4,7 @@ import pickle
 
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from sklearn.base import clone
@@ -20,12 +21,15 @@ from sottovoce.central.data.labels import (
     WeighRows,
 )
 from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
+from sottovoce.central.data.operation import StepRule
 from sottovoce.central.data.part import norms_within
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
 from sottovoce.central.parallel import Team
-from sottovoce.central.sums.passes import AcceleratedPass
+from sottovoce.central.sums.clipped_sums import sum_mechanism
+from sottovoce.central.sums.passes import AcceleratedPass, ClippedSlopes
 from sottovoce.exceptions import DataError
-from sottovoce.losses import Logistic
+from sottovoce.losses import Logistic, SmoothedHinge
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.many_parts import cut
 from support.parts_pool import PartsPool
 from support.pooled_table import PooledTable
@@ -59,6 +63,32 @@ def test_sums_are_the_same_for_any_cut(ends, seed):
         found.append(np.concatenate(sums))
     np.testing.assert_array_equal(*found)
     assert np.any(found[0])
+
+
+@settings(max_examples=40, deadline=None)
+@given(
+    n=st.integers(1, 200), steps=st.integers(1, 70), last=st.integers(1, 70), seed=st.integers(0, 99),
+    far=st.sampled_from([1e-3, 1.0, 1e39]), back=st.sampled_from([0.0, 0.3, 1e300]), over=st.sampled_from([1.0, 3.0]),
+    constant=st.sampled_from([0.0, 0.2]),
+    loss=st.sampled_from([Logistic(), SmoothedHinge(0.5)]), kind=st.sampled_from([np.float32, np.float64, "sparse"]),
+)  # fmt: skip
+def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back, over, constant, seed, kind, loss):
+    """Of all rows at once and of rows in parts, with points beyond what rows can hold."""
+    clip, found, told = 0.05, [], []
+    rule = StepRule(-float(n), 0.8, 0.2, back, far, over, steps, min(last, steps))
+    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 0.5)
+    table = sp.csr_array(X[:n]) if kind == "sparse" else X[:n].astype(kind)
+    for rows in (cut(table, TWO[:n] == "yes", []).parts[0], cut(table, TWO[:n] == "yes", [n // 3])):
+        for one in (MeasureRows(), ScaleRows(2.0, constant), TakeTargets(OneAgainstRest(1)), BeginModel(0)):
+            rows.ask(one)
+        ask = ClippedSlopes(loss, np.full(1, 0.25), clip, 1.0 / mechanism.tick)
+        seen = []
+        with np.errstate(all="ignore"):
+            noise = np.random.default_rng(seed)
+            found.append(ask.descend(rows, mechanism, rule, noise, lambda *done, seen=seen: seen.append(done)))
+        told.append(seen[-1])
+    np.testing.assert_array_equal(*found)
+    assert told == 2 * [(steps, steps)]
 
 
 def logistic(classes=("no", "yes"), **options):

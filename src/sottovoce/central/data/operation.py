@@ -11,11 +11,12 @@ from collections.abc import Callable, Sequence
 from enum import Enum
 from functools import reduce
 from operator import add
-from typing import TYPE_CHECKING, Any, ClassVar, Generic, Protocol, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, NamedTuple, Protocol, Self, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce._numerics import Vector
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.central.kernels.vectors import MOST_TICKS
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
@@ -175,6 +176,23 @@ class Count(Counted):
         return np.zeros(self.size)
 
 
+class StepRule(NamedTuple):
+    """A rule of public numbers by which points follow from noisy sums, each asked at the point before.
+
+    u <- kept u + moved (sum / divisor - back w), then w <- (w + far u) / over, so many times; the mean of the last
+    points stays.
+    """
+
+    divisor: float
+    kept: float
+    moved: float
+    back: float
+    far: float
+    over: float
+    n_steps: int
+    n_last: int
+
+
 class RowSum(Operation[Ticks]):
     """A sum over rows, each a term in whole ticks: kernels cut each entry of it to `MOST_TICKS`."""
 
@@ -216,6 +234,25 @@ class RowSum(Operation[Ticks]):
         other = object.__new__(type(self))  # `dataclasses.replace` takes longer than a small table
         vars(other).update(vars(self), w=w)
         return other
+
+    def descend(
+        self, holder: "Holder", mechanism: Any, rule: StepRule, noise: np.random.Generator,
+        progress: Callable[[int, int], None],
+    ) -> Vector:  # fmt: skip
+        """Release the sum at its weights, and at each point that follows; return the mean of the last points."""
+        point: Any = getattr(self, "w")  # noqa: B009 - of those that have one
+        along, added = np.zeros(()), np.zeros(())
+        divisor, kept, moved, back, far, over = map(np.array, rule[:6])  # arrays, as numpy would make them at each use
+        for step in range(rule.n_steps):
+            noisy = holder.release(self.at(point), mechanism, noise)
+            if noisy.ndim > 1:  # the exact sums over classes are 0: what theirs are is noise
+                noisy = noisy - noisy.mean(axis=0)
+            along = kept * along + moved * (noisy / divisor - back * point)
+            point = (point + far * along) / over
+            if step >= rule.n_steps - rule.n_last:
+                added = added + point
+            progress(step + 1, rule.n_steps)
+        return np.asarray(added / rule.n_last)
 
     def blank(self) -> Any:
         return np.zeros(self.shape(_OneColumn()))

@@ -140,15 +140,44 @@ def _clipped_slopes(divisor, labels, margins, clip, loss, count, m):  # type: ig
         m[k] = clipped(m[k], clip / divisor[k])
 
 
-@njit(**JIT)
-def gradient_at(rows, y, w, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
-    """Sum the gradients l'(m_i) x_i of the rows lo to hi at ``w``, each clipped to ``clip``, in ticks."""
-    places, m, factor, buffer = workspace(rows.X)
+@njit(inline="always")
+def _add_gradients(rows, y, w, clip, ticks_per_unit, loss, lo, hi, room, total):  # type: ignore[no-untyped-def]
+    places, m, factor, buffer = room
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
         predict(rows, scale, w, places, count, m)
         _clipped_slopes(divisor, y[first : first + count], m, clip, loss, count, m)
         add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+
+
+@njit(**JIT)
+def gradient_at(rows, y, w, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Sum the gradients l'(m_i) x_i of the rows lo to hi at ``w``, each clipped to ``clip``, in ticks."""
+    _add_gradients(rows, y, w, clip, ticks_per_unit, loss, lo, hi, workspace(rows.X), total)
+
+
+@njit(**JIT)
+def descend(  # type: ignore[no-untyped-def]
+    rows, y, clip, ticks_per_unit, loss, tick, drawn, rule, first, largest, w, total, point, along, added
+):
+    """Take a step for each line of ``drawn``, which is noise in whole ticks: `RowSum.descend` on all rows, bit by bit.
+
+    An exact sum stays here: what the rule goes on with has noise. ``first`` is the number of the first step, ``w`` room
+    for the point in the precision of the rows, and ``largest`` what that can hold; ``point``, ``along`` and ``added``,
+    the sum of the last points, are moved.
+    """
+    room = workspace(rows.X)
+    for step in range(drawn.shape[0]):
+        for k in range(total.shape[0]):
+            w[k] = largest if point[k] > largest else -largest if point[k] < -largest else point[k]
+            total[k] = 0
+        _add_gradients(rows, y, w, clip, ticks_per_unit, loss, 0, y.shape[0], room, total)
+        is_last = first + step >= rule.n_steps - rule.n_last
+        for k in range(total.shape[0]):
+            noisy = np.float64(total[k] + drawn[step, k]) * tick  # so few rows add up to less than 2^61
+            along[k] = rule.kept * along[k] + rule.moved * (noisy / rule.divisor - rule.back * point[k])
+            point[k] = (point[k] + rule.far * along[k]) / rule.over
+            added[k] += point[k] if is_last else 0.0
 
 
 @njit(**JIT)

@@ -25,9 +25,10 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.labels import BeginModel
+from sottovoce.central.data.operation import StepRule
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.solvers.sgd import AVERAGED, Walk
-from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
+from sottovoce.central.split import AFTER_STEPS, Split
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.losses import Logistic
@@ -77,8 +78,8 @@ class DescentPlan(Plan):
 
     def train(self) -> Asked[Solution]:
         facts, walk, start = self.facts, self.walk, np.zeros(self.n_weights)
+        yield BeginModel(0)
         if self.split.others:
-            yield BeginModel(0)
             labels = self.labels
             ask = SumOfTargets(labels.clip, labels.ticks_per_unit)
             (noisy,) = yield Release(_BASE_RATE, ask, labels.mechanism)
@@ -89,13 +90,10 @@ class DescentPlan(Plan):
         yield Tell("clipping norm", sums.clip)
         yield Tell("noise multiplier of a step", sums.mechanism.noise_multiplier)
 
-        def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
-            (point,) = state
-            ask = ClippedSlopes(self.loss, point, sums.clip, sums.ticks_per_unit)
-            noisy = yield Release(AFTER_STEPS, ask, sums.mechanism, done)
-            return ((point - rate / self.n_samples * noisy) / (1.0 + rate * facts.alpha_scaled),)
-
-        (found,) = yield from one_by_one(self.split, Scales(), step, steps, AVERAGED, start=(start,))
+        over, n_last = 1.0 + rate * facts.alpha_scaled, max(1, round(AVERAGED * steps))
+        slopes = ClippedSlopes(self.loss, start, sums.clip, sums.ticks_per_unit)
+        rule = StepRule(-1.0, 0.0, 1.0, 0.0, rate / self.n_samples, over, steps, n_last)
+        found = yield Release(AFTER_STEPS, slopes, sums.mechanism, rule=rule)
         back = _BACK * min(1.0, _FEW / (self.split.whole * self.n_units))
         return self.solution([found + back * (start - found)], steps)
 

@@ -34,8 +34,9 @@ from sottovoce._numerics import Vector
 from sottovoce.central.calibration import share_by_rule
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.labels import BeginModel
+from sottovoce.central.data.operation import StepRule
 from sottovoce.central.plan import Plan, Solution, TrainingFacts
-from sottovoce.central.split import AFTER_STEPS, Split, State, averaged, unshortened
+from sottovoce.central.split import AFTER_STEPS, Split, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes, JointSlopes
 from sottovoce.losses import Logistic
@@ -98,19 +99,11 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
     one = facts.n_models == 1
     zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))
     slopes = ClippedSlopes(facts.loss, zeros, clip, ticks) if one else JointSlopes(zeros, clip, ticks)
-    # arrays, as numpy would make them of numbers at each use
-    divisor, kept, moved, back, far = map(np.array, (-n_samples, _MOMENTUM, 1.0 - _MOMENTUM, pull, rate))
-
-    def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
-        weights, along = state
-        noisy = yield Release(AFTER_STEPS, slopes.at(weights), sums.mechanism, done)
-        # gradients rise; and the exact sums over classes are 0: what theirs are is noise
-        falls = noisy / divisor if one else (noisy - noisy.mean(axis=0)) / n_samples
-        # where rows pull less than they would, so must the penalty
-        along = kept * along + moved * (falls - back * weights)
-        return weights + far * along, along
-
-    return (yield from averaged(step, (zeros, zeros), n_steps, _AVERAGED))
+    # gradients rise, and slopes fall; where rows pull less than they would, so must the penalty
+    divisor, n_last = -n_samples if one else n_samples, max(1, round(_AVERAGED * n_steps))
+    rule = StepRule(divisor, _MOMENTUM, 1.0 - _MOMENTUM, pull, rate, 1.0, n_steps, n_last)
+    found: Vector = yield Release(AFTER_STEPS, slopes, sums.mechanism, rule=rule)
+    return found
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -5,14 +5,15 @@ mechanism beside it is made with (`sottovoce.central.sums.clipped_sums`).
 """
 
 from abc import abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.central.data.operation import Columns, Effect, RowSum
+from sottovoce._numerics import Vector
+from sottovoce.central.data.operation import Columns, Effect, Holder, RowSum, StepRule
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
 from sottovoce.central.kernels import multinomial, passes
@@ -22,6 +23,8 @@ from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
 
 _ALIKE: Final = np.empty(0)  # no weights
+_STEPS: Final = 32  # that are taken at once, at most: so often progress is told,
+_NOISE: Final = 2**16  # and those with noise of so many numbers
 
 Views = Sequence[NDArray[Any]]
 
@@ -110,6 +113,24 @@ class ClippedSlopes(RowSum):
 
     def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
         passes.gradient_at(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
+
+    def descend(
+        self, holder: Holder, mechanism: Any, rule: StepRule, noise: np.random.Generator,
+        progress: Callable[[int, int], None],
+    ) -> Vector:  # fmt: skip
+        """Do the same for few rows in compiled steps: a step of Python takes longer than such rows."""
+        if not isinstance(holder, Part) or (rows := holder.few) is None:
+            return super().descend(holder, mechanism, rule, noise, progress)
+        width, dtype = holder.n_weights, holder.dtype
+        state = np.broadcast_to(self.w, width).copy(), np.zeros(width), np.zeros(width)
+        given = rows, holder.memory.whole(TARGET), self.clip, self.ticks_per_unit, self.loss, mechanism.tick
+        room = float(np.finfo(dtype).max), np.empty(width, dtype), np.empty(width, np.int64)
+        at_once = max(1, min(_STEPS, _NOISE // width))
+        for first in range(0, rule.n_steps, at_once):
+            n_steps = min(at_once, rule.n_steps - first)
+            passes.descend(*given, mechanism.drawn((n_steps, width), noise), rule, first, *room, *state)
+            progress(first + n_steps, rule.n_steps)
+        return np.asarray(state[2] / rule.n_last)
 
 
 @dataclass(frozen=True, eq=False)

@@ -94,10 +94,14 @@ class GridGaussian:
         """Return the noisy value, in the unit of the value, and the event that pays for it."""
         if ticks.dtype != np.int64:
             raise ParameterError(f"ticks must be an int64 array; got {ticks.dtype}.")
+        drawn = self.drawn(ticks.shape, noise)
+        return (np.minimum(np.maximum(ticks, _LEAST), _MOST) + drawn) * self._scales[1], self.event
+
+    def drawn(self, shape: tuple[int, ...], noise: np.random.Generator) -> NDArray[np.int64]:
+        """Return noise in whole ticks; that of several releases is what they would draw one after the other."""
         # half up: ties do happen in double precision, and half to even would show the parity of the value
-        spread, tick = self._scales
-        drawn = np.floor(spread * noise.standard_normal(ticks.shape) + _HALF).astype(np.int64)
-        return (np.minimum(np.maximum(ticks, _LEAST), _MOST) + drawn) * tick, self.event
+        drawn: NDArray[np.float64] = np.floor(self._scales[0] * noise.standard_normal(shape) + _HALF)
+        return drawn.astype(np.int64)
 
 
 def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
