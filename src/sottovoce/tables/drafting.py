@@ -193,6 +193,9 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
             return _Proposal(CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?")
     if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and look.are_row_numbers:
         return _Proposal(IgnoredColumn(name), "row numbers?")
+    if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and look.may_be_names:
+        unit = f"if they say whose row it is, also unit = {toml_value(name)} above the columns"
+        note = f'{note}{"; " * bool(note)}identifiers? Then type = "ignore"; {unit}'
     if code := _missing_code(numbers):
         note = (
             f'{note}{"; " * bool(note)}{code}: a code of missing values? Then write missing = ["", "{code}"] in [table]'

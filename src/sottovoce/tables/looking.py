@@ -27,6 +27,7 @@ _MOST_WORDS: Final = 3  # that may stand for a missing number
 _MOST_ROWS: Final = 1 << 18
 _MOST_BYTES: Final = 1 << 28
 _FEWEST_ROWS: Final = 1 << 10  # however large they are
+_DIGITS: Final = 15  # of whole numbers that doubles tell apart
 _LARGEST: Final = np.uint64((1 << 64) - 1)
 _GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
@@ -75,6 +76,7 @@ class Look:
         self.days: dict[str | None, tuple[int, int]] = {}
         self.written: dict[NumberNotation | None, Numbers] = {}
         self.rest, self.n_present, self.repeats, self.has_unread_dates = Numbers(), 0, False, False
+        self.may_be_names = False  # whether few occur twice, or some are written as no number would be
         if self.is_dated:
             seconds, absent = cells.seconds((), DateNotation())
             self._take_days(None, seconds[~absent] // 86_400)
@@ -98,6 +100,8 @@ class Look:
     def _read(self, counts: dict[str, int]) -> None:
         values, sizes = list(counts), list(counts.values())
         self.n_present, self.repeats = sum(sizes), max(sizes) > 1
+        as_names = any(text.isdecimal() and (text[0] == "0" < text[1:] or len(text) > _DIGITS) for text in values)
+        self.may_be_names = as_names or 2 * len(values) > self.n_present
         column = pa.array(values, pa.string())
         for form in date_formats_of(values, (None, *DATE_FORMATS)):
             self._take_days(form, DateNotation(form).seconds(column)[0] // 86_400)

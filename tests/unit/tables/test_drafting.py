@@ -35,7 +35,11 @@ COLUMNS: dict[str, tuple[object, Column, str]] = {
     "gain": (
         np.where(ROWS % 20, 0.5, 99_999.5), NumericColumn("gain", bounds=(0, 100_000), scale="log"), "very skewed",
     ),
-    "nearly": (np.where(ROWS == 17, 18, ROWS), NumericColumn("nearly", bounds=(0, 3000)), ""),
+    "nearly": (np.where(ROWS == 17, 18, ROWS), NumericColumn("nearly", bounds=(0, 3000)), "identifiers? Then"),
+    "person": (ROWS * 7 // 10 * 99, NumericColumn("person", bounds=(0, 300_000)), "identifiers? Then"),
+    "visitor": (ROWS // 2 * 99, NumericColumn("visitor", bounds=(0, 200_000)), ""),
+    "zip": ([f"{row % 99:05d}" for row in ROWS], NumericColumn("zip", bounds=(0, 100)), "identifiers? Then"),
+    "long": (10**15 + ROWS % 99, NumericColumn("long", bounds=(1e15, 1e15 + 100)), "identifiers? Then"),
     "lacking": (
         np.where(ROWS % 5 == 0, "NA", (ROWS / N_ROWS).astype(str)), NumericColumn("lacking", bounds=(0, 1)), "",
     ),
@@ -119,7 +123,7 @@ def test_a_target_is_described_even_where_a_feature_would_be_left_out(tmp_path: 
     assert draft(data, tmp_path, target="gain")[1].label_bounds == (0.0, 100_000.0)
     with pytest.raises(TableError, match=r"the target column 'empty' holds no value"):
         draft(data, tmp_path, target="empty")
-    with pytest.raises(TableError, match=r"no column 'Y' among its 16 .*Did you mean 'y'"):
+    with pytest.raises(TableError, match=r"no column 'Y' among its 20 .*Did you mean 'y'"):
         draft(data, tmp_path, target="Y")
 
 
