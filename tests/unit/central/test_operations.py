@@ -78,7 +78,7 @@ def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back
     mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 0.5)
     table = sp.csr_array(X[:n]) if kind == "sparse" else X[:n].astype(kind)
     for rows in (cut(table, TWO[:n] == "yes", []).parts[0], cut(table, TWO[:n] == "yes", [n // 3])):
-        for one in (MeasureRows(), ScaleRows(2.0, constant), TakeTargets(OneAgainstRest(1)), BeginModel(0)):
+        for one in (MeasureRows(), ScaleRows(2.0, constant), Targets(against_rest=1), BeginModel(0)):
             rows.ask(one)
         ask = ClippedSlopes(Logistic(), np.full(1, 0.25), clip, 1.0 / mechanism.tick)
         seen = []
