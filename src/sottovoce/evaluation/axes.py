@@ -62,8 +62,9 @@ class Axis:
         cut = np.clip(np.nan_to_num(values, nan=-np.inf), self.nodes[0], self.nodes[-1])
         interval = np.clip(np.searchsorted(self.nodes[self.starts], cut, side="right") - 1, 0, len(self.starts) - 1)
         left = self.starts[interval]
-        share = self._rising(left, cut)
-        return left, np.rint(parts * np.clip(share, 0.0, 1.0)).astype(np.int64)
+        with np.errstate(divide="ignore", invalid="ignore"):  # between two nodes that are one the share is 0 or 1
+            share = np.clip(np.nan_to_num(self._rising(left, cut)), 0.0, 1.0)
+        return left, np.rint(parts * share).astype(np.int64)
 
     def _rising(self, left: Any, values: Vector) -> Vector:
         """Return the share of the right one of two nodes, for values between them."""

@@ -27,6 +27,7 @@ RANGE_CELLS: Final = 64
 COUNTS: Final = "released counts (SHA-256)"  # in a receipt: what all figures follow from
 _MOST_ROWS: Final = 2**32  # sums of as many ticks are exact in double precision
 _LEAST_EPSILON: Final = 1e-6
+_LEAST_WIDTH: Final = 2.0**-30  # of bounds on labels, over their size: steps between nodes are 2^-12 of it, and less
 
 # What is evaluated, and which tables of counts are released for it, with their shares of the budget. The first ones
 # find where scores, residuals and labels are, so that the nodes of the table are where rows are.
@@ -74,7 +75,13 @@ class EvaluationPlan:
         choice("task", self.task, TASKS)
         if self.task == "regression":
             remedy = "They are public bounds on the labels; never compute them from the data."
-            object.__setattr__(self, "label_bounds", bounds("label_bounds", self.label_bounds, remedy=remedy))
+            low, high = bounds("label_bounds", self.label_bounds, remedy=remedy)
+            if high - low < _LEAST_WIDTH * max(abs(low), abs(high)):
+                raise ParameterError(
+                    f"label_bounds are too near to each other for their size, ({low!r}, {high!r}): no table has room "
+                    "between them in double precision. Take a public number from all labels before training."
+                )
+            object.__setattr__(self, "label_bounds", (low, high))
         least, most = _N_CLASSES.get(self.task, (2, 2))
         whole_number("n_classes", self.n_classes, at_least=least, at_most=most)
         remedy = "There is no evaluation without noise here: scikit-learn's metrics are."

@@ -12,8 +12,9 @@ from sottovoce.evaluation import measures
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.evaluating import released_tables
 from sottovoce.evaluation.measures import Measure, mean_of, share
-from sottovoce.evaluation.plan import PARTS, EvaluationPlan
-from sottovoce.evaluation.tables import ScoredRows, Table
+from sottovoce.evaluation.plan import PARTS, RANGE_CELLS, EvaluationPlan
+from sottovoce.evaluation.tables import PLACING, ScoredRows, Table, axes_of, count
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.discrete_laplace import DiscreteLaplace
 from sottovoce.randomness import Streams
@@ -28,11 +29,15 @@ def without_noise(monkeypatch):
     )
 
 
-def tables_of(task, labels, scores, *, n_classes=2, bounds=None, losses=None, left_out=None):
-    plan = EvaluationPlan(
+def plan_for(task, n_samples, *, n_classes=2, bounds=None):
+    return EvaluationPlan(
         task=task, n_classes=n_classes, label_bounds=bounds, epsilon=1.0, delta=0.0, adjacency=Adjacency.ZERO_OUT,
-        n_samples=len(labels),
+        n_samples=n_samples,
     )  # fmt: skip
+
+
+def tables_of(task, labels, scores, *, n_classes=2, bounds=None, losses=None, left_out=None):
+    plan = plan_for(task, len(labels), n_classes=n_classes, bounds=bounds)
     out = np.zeros(len(labels), bool) if left_out is None else left_out
     rows = ScoredRows(labels.astype(float), scores.astype(float), out, losses)
     return released_tables(plan, rows, Streams(0)).result
@@ -141,10 +146,34 @@ def test_axis_is_exact_where_the_density_is_linear():
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf, 1e308, -1e308, 0.0, -0.0])
 def test_axis_takes_every_number(value):
+    for axis in (Axis(((0.0, 1.0, 1.0),), 1.0), Axis(((1.0, 1.0),))):  # no step between two nodes
+        left, right = axis.places(np.array([value, 1.0]), PARTS)
+        assert (left >= 0).all() and (left < len(axis) - 1).all() and (right >= 0).all() and (right <= PARTS).all()
     axis = Axis(((-1.0, 0.0), (0.0, 1.0)))
     left, right = axis.places(np.array([value]), PARTS)
     assert left[0] in axis.starts
     assert 0 <= right[0] <= PARTS
+
+
+def test_each_row_counts_as_one_wherever_noise_puts_the_nodes():
+    """Between all bounds on labels that are accepted: nodes that fell together made -2^63 ticks of a row."""
+    rng, accepted = np.random.default_rng(0), 0
+    for width in 2.0 ** rng.uniform(-53, 3, 500):
+        low = rng.choice([-1.0, 1.0]) * 10.0 ** rng.uniform(-40, 40)
+        ends = low, low + abs(low) * width
+        try:
+            plan = plan_for("regression", 50, n_classes=0, bounds=ends)
+        except ParameterError as error:
+            assert width < 2.0**-29 and "label_bounds" in str(error)
+            continue
+        noise = 10.0 ** rng.uniform(0, 9)
+        axes = axes_of(plan, "table", {name: (rng.normal(scale=noise, size=RANGE_CELLS), noise) for name in PLACING})
+        assert all((np.diff(axis.nodes) > 0.0).all() for axis in axes)
+        labels, scores = np.clip(rng.choice(np.linspace(*ends, 5), (2, 50)), *ends)
+        ticks = count(plan, "table", axes, ScoredRows(labels, scores, np.zeros(50, bool)))
+        assert ticks.min() >= 0 and ticks.sum() == 50 * PARTS
+        accepted += 1
+    assert accepted > 200
 
 
 def test_a_score_on_one_side_never_counts_on_the_other():
