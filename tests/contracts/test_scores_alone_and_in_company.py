@@ -20,7 +20,7 @@ from support.pairs import by_pairs
 CLASSES = {2: ["no", "yes"], 3: ["a", "b", "c"], 11: [f"class {k}" for k in range(11)]}
 BUDGET = {"epsilon": 30.0, "delta": 1e-4, "random_state": 0}
 LABELS = {"label_bounds": (-1.0, 1.0)}
-N_TABLES, N_STEERED = 8, 60
+N_TABLES, N_STEERED = 6, 20
 
 
 def data(d, n_classes, n=200):
@@ -188,8 +188,8 @@ def rows_to_score(model, d, frame):
     rng = np.random.default_rng(2)
     steered = at_the_threshold(model, d, N_STEERED, frame)
     if frame:
-        return np.vstack([steered, rng.uniform(-1.0, 1.0, (40, d)), np.zeros((1, d))])
-    cancelling = rng.uniform(-1.0, 1.0, (40, d)) * 10.0 ** rng.integers(-9, 1, (40, d))
+        return np.vstack([steered, rng.uniform(-1.0, 1.0, (16, d)), np.zeros((1, d))])
+    cancelling = rng.uniform(-1.0, 1.0, (16, d)) * 10.0 ** rng.integers(-9, 1, (16, d))
     return np.vstack(
         [steered, cancelling, np.zeros((1, d)), np.full((1, d), 5e-324), rng.uniform(-1, 1, (4, d)) * 1e-310,
          rng.uniform(-1, 1, (4, d)) * 50.0]
@@ -199,7 +199,7 @@ def rows_to_score(model, d, frame):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize(("name", "half"), by_pairs(list(MODELS), [0, 1]))
 def test_a_row_scores_the_same_alone_and_at_every_place(name, half):
-    """Some 110 rows of each model in half of ten containers: all together, and in eight tables of 2 to 70 rows.
+    """Some forty rows of each model in half of ten containers: all together, and in six tables of 2 to 70 rows.
 
     Each row is alone in the first container, and in one of the others.
     """
@@ -215,7 +215,7 @@ def test_a_row_scores_the_same_alone_and_at_every_place(name, half):
         some = slice(place, None, 9) if place else slice(None)
         alone = np.vstack([scores_of(model, made(row[None, :])) for row in rows[some]])
         np.testing.assert_array_equal(together[some], alone, f"{kind}: alone")
-        for size in (2, 3, 4, 5, 8, *rng.integers(6, 70, N_TABLES - 5)):
+        for size in (2, 3, 5, 8, *rng.integers(6, 70, N_TABLES - 4)):
             places = rng.integers(0, len(rows), size)
             found = scores_of(model, made(rows[places]))
             np.testing.assert_array_equal(found, together[places], f"{kind}: {size} rows")

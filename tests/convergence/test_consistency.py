@@ -77,8 +77,9 @@ LOSSES = {
     "Sequential": (),  # a fixed clip and few epochs: a reproduction, that tends nowhere near; test_optimum.py
     "Published": (),  # likewise: tests/papers/dp_scd
 }
-# noise that takes seconds to calibrate; bounds so wide that others notice sooner (test_optimum.py, papers)
-SLOW = ("Minibatch", "sgd", "Primal")
+# noise that takes seconds to calibrate; bounds so wide that others notice sooner (test_optimum.py, papers); what chooses
+# another row of this table for each loss
+SLOW = ("Minibatch", "sgd", "Primal", "auto")
 CASES = [
     pytest.param(
         solver, loss, table, id=f"{solver}, {loss}, {table}", marks=[pytest.mark.slow] if solver in SLOW else []

@@ -50,7 +50,12 @@ def documents(rng, n):
     return X, X @ np.random.default_rng(6).standard_normal(600), 3.0, 1.0
 
 
-@pytest.mark.parametrize("kind", [conditioned, codes, words, clean, pytest.param(documents, marks=pytest.mark.slow)])
+SLOW = (words, documents)
+
+
+@pytest.mark.parametrize(
+    "kind", [conditioned, codes, clean, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
+)
 def test_more_budget_never_gives_a_worse_model(kind):
     losses, solvers = np.empty((SEEDS, len(EPSILONS))), set()
     for seed in range(SEEDS):

@@ -18,7 +18,7 @@ from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle
 from support.bernstein import gradients
 from support.pairs import by_pairs
 
-RUNS = 150_000
+RUNS = 60_000
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_gradients_are_unbiased_with_the_stated_second_moment(loss, degree, y):
 def test_erratum_an_s_for_each_factor_is_biased():
     """The exact report, without noise, at degree 8: the estimates with one s a factor miss Q' by many errors."""
     oracle = Oracle(8, 0.05, GENERAL_LOSSES["logistic"])
-    u, n, p = 0.5, 40_000, 8
+    u, n, p = 0.5, 15_000, 8
     random = np.random.default_rng(0)
     j = np.arange(p + 1)[:, None]
     ahead = np.arange(p)[None, :] < j

@@ -29,14 +29,14 @@ def model(seed, epsilon, **changed):
 
 
 # n is taken from the released column of the intercept, not from its public stand-in
-SECRET_N = {"adjacency": "add-remove", "n_public": 5_000, "solver_options": {"clip_labels": False}}
+SECRET_N = {"adjacency": "add-remove", "n_public": 2_000, "solver_options": {"clip_labels": False}}
 
 
 @pytest.mark.parametrize(
     ("epsilon", "n", "d", "rho", "changed"),
     [
         (10.0, 2_000, 4, 0.5, {}),
-        (2.0, 20_000, 12, 0.0, {}),
+        (2.0, 8_000, 12, 0.0, {}),
         *(
             pytest.param(*more, marks=pytest.mark.slow)
             for more in (
@@ -47,7 +47,7 @@ SECRET_N = {"adjacency": "add-remove", "n_public": 5_000, "solver_options": {"cl
                 (1.0, 20_000, 4, 0.0, {"fit_intercept": False}),
             )
         ),
-        (10.0, 20_000, 4, 0.0, SECRET_N),
+        (10.0, 8_000, 4, 0.0, SECRET_N),
     ],
 )
 def test_coverage(epsilon, n, d, rho, changed):

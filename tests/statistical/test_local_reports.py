@@ -52,7 +52,7 @@ def vector(**rest):
 
 @pytest.mark.parametrize(("K", "m"), [(8, 3), (5, 4), (3, 1)])
 def test_the_sampler_follows_the_stated_law(K, m):
-    n = 30_000
+    n = 15_000
     protocol = vector(K=K, m=m)
     x, token = [0.4, -0.3], b"one"
     seed = parse(Randomizer(protocol).report(x, 1, token=token), protocol).seed
@@ -102,7 +102,7 @@ def test_the_bytes_are_those_of_the_operating_system():
 @pytest.mark.parametrize("epsilon", [0.5, 2.0])
 def test_the_audit_cannot_exceed_epsilon_and_finds_a_wrong_coin(epsilon):
     """The best event is known: indices that are likely for one record and not for its opposite."""
-    n, token = 20_000, b"audit"
+    n, token = 10_000, b"audit"
     protocol = vector(epsilon=epsilon, K=4, m=2, b=0.0)
     seed = parse(Randomizer(protocol).report([0.6, 0.8], 1, token=token), protocol).seed
     likely = Randomizer(protocol).top(seed, protocol.encode([0.6, 0.8]))

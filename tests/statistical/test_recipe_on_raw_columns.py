@@ -4,7 +4,7 @@
 constants, heavy tails, counts, money, modes, units), against the same model with bounds that somebody knows:
 
 * at epsilon 1 the AUC is within .02 of that with fixed bounds;
-* at every epsilon the accuracy is not below that of always saying the larger class, by more than noise: three standard
+* there, and at one of .1, .3 and 4 in turn, the accuracy is not below that of always saying the larger class, by more than noise: three standard
   errors of the difference on the test rows, and the length of the noise of a released mean of rows;
 * without noise it orders rows no worse than exactly standardised columns, within .01 of AUC. It may be better: exact
   standardising cuts nothing, and what is far off can spoil it.
@@ -43,7 +43,7 @@ def budget(epsilon):
 @pytest.mark.parametrize("name", every_second(SHAPES))
 def test_the_recipe(name):
     given = table(name, N_SAMPLES)
-    for epsilon in (0.1, 0.3, 1.0, 4.0):
+    for epsilon in (1.0, (0.1, 0.3, 4.0)[list(SHAPES).index(name) % 3]):
         fitted = recipe(given, epsilon)
         noise = given.noise_of_a_comparison(fitted, epsilon, DELTA)
         found = scores_of(fitted, given)

@@ -13,7 +13,7 @@ from sottovoce.privacy.accounting import PLDAccountant
 from sottovoce.privacy.events import GaussianEvent, PoissonSampledEvent, RepeatedEvent
 from support.pairs import every_second
 
-RATE, NOISE, STEPS, RUNS = 0.1, 1.0, 20, 60_000
+RATE, NOISE, STEPS, RUNS = 0.1, 1.0, 20, 25_000
 EPSILONS = np.array([0.25, 0.5, 1.0, 1.5])
 STRATEGIES = {
     "always the full clip": lambda count, sign: np.ones_like(sign) + 0 * count,

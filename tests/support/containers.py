@@ -54,6 +54,7 @@ CONTAINERS = {
 CHANGES = {
     "missing": None, "text": "text", "10^400": 10**400, "True": True, "-0.0": -0.0, "NaN": float("nan"), "list": [1],
 }  # fmt: skip
+_MADE = {}  # by what is in it: the pairs of a column
 
 
 def held(container):
@@ -79,16 +80,20 @@ def pairs(base, names=None, changes=None):
     Containers that cannot hold the entries are passed over, and those whose own making changed other entries, as a
     plain array of numbers and one text does: then a user gave other data.
     """
+    if (key := repr(base)) not in _MADE:  # half of the time of those that ask: many ask for the same
+        _MADE[key] = list(_made(base))
+    for name, change, place, given, changed in _MADE[key]:
+        if name in (names or CONTAINERS) and change in (changes or CHANGES):
+            yield f"{name}, {change} at {place}", place, given, changed
+
+
+def _made(base):
     for name, make in CONTAINERS.items():
-        if names is not None and name not in names:
-            continue
         try:
             given = make(list(base))
         except Exception:
             continue
         for change, value in CHANGES.items():
-            if changes is not None and change not in changes:
-                continue
             for place in (0, len(base) - 1):
                 values = list(base)
                 values[place] = value
@@ -100,4 +105,4 @@ def pairs(base, names=None, changes=None):
                 if len(getattr(changed, "shape", (0,))) == 1 and all(
                     same(first[k], second[k]) for k in range(len(base)) if k != place
                 ):
-                    yield f"{name}, {change} at {place}", place, given, changed
+                    yield name, change, place, given, changed
