@@ -241,13 +241,17 @@ def others(read, place):
     ("what", "kind"), [pytest.param(what, kind) for what, reader in READERS.items() for kind in reader.bases]
 )
 def test_what_is_read_of_an_entry_does_not_depend_on_another(what, kind):
-    reader, found, n = READERS[what], [], 0
+    reader, found, n, before, first = READERS[what], [], 0, None, None
     may_stop = reader.may_stop(kind)
     for pair, place, given, changed in pairs(reader.bases[kind], reader.names, reader.changes):
-        try:
-            first = reader.read(kind, given)
-        except (DataError, ParameterError, TypeError, ValueError) as error:
-            found += [] if may_stop else [f"{pair}: {error!r}"]
+        if given is not before:
+            before = given
+            try:
+                first = reader.read(kind, given)
+            except (DataError, ParameterError, TypeError, ValueError) as error:
+                first = error
+        if isinstance(first, Exception):
+            found += [] if may_stop else [f"{pair}: {first!r}"]
             continue
         n += 1
         try:

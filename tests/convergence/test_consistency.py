@@ -77,8 +77,8 @@ LOSSES = {
     "Sequential": (),  # a fixed clip and few epochs: a reproduction, that tends nowhere near; test_optimum.py
     "Published": (),  # likewise: tests/papers/dp_scd
 }
-# noise that takes seconds to calibrate; bounds so wide that others notice sooner (test_optimum.py, papers); what chooses
-# another row of this table for each loss
+# noise that takes seconds to calibrate; bounds so wide that others notice sooner (test_optimum.py, papers);
+# "auto", which takes another of these solvers
 SLOW = ("Minibatch", "sgd", "Primal", "auto")
 CASES = [
     pytest.param(
