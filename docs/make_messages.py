@@ -1,5 +1,6 @@
 """Print the list of messages from the code: ``python docs/make_messages.py``. The site has it as a page."""
 
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import fields
@@ -31,6 +32,12 @@ def first_line(thing: object) -> str:
     return (thing.__doc__ or "").strip().split("\n", 1)[0].replace("|", "\\|")
 
 
+def answered(request: type[Request], replies: tuple[type[Message], ...]) -> str:
+    """Return the replies to a request, with what a payload is, as its docstring says it."""
+    said = re.search(r"The answer is (.*?)\.(?: |$)", " ".join((request.__doc__ or "").split()))
+    return ", ".join(f"`{reply.__name__}`" for reply in replies) + (f": {said[1]}" if said else "")
+
+
 def listed(kind: type[Message]) -> str:
     """Return the fields of a message."""
     return ", ".join(f"`{each.name}`" for each in fields(kind)) or "nothing"  # type: ignore[arg-type]
@@ -54,7 +61,7 @@ def lines() -> Iterator[str]:
             names = ", ".join(f"`{answer.name}`" for answer in ANSWERS_TO[request]) or "-"
             yield (
                 f"| {request.code} | `{request.__name__}` | {listed(request)} | {first_line(request)} | "
-                f"{', '.join(f'`{reply.__name__}`' for reply in kinds)} | {names} |"
+                f"{answered(request, kinds)} | {names} |"
             )
     yield "\n## Replies\n\n| code | reply | fields | what it tells |\n| --- | --- | --- | --- |"
     for reply in sorted(replies, key=lambda kind: kind.code):

@@ -33,20 +33,19 @@ from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.protocols.exact.messages import LbfgsStart
+from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights, TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Prepare
-from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
-from sottovoce.vertical.wire import Done, Frame, Refused, new_session
-from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
+from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.one_training import cost, order
 from support.party import Line, decode, request
 
 INF = math.inf
-PREPARE = Prepare(1.0, 0)
+OPEN = LbfgsStart(1.0, 0, 5)
 BUDGET = (0.1, 1e-6)
 SECRET = np.random.default_rng(69).uniform(0.0, 1.0, (200, 1))
 
@@ -91,7 +90,7 @@ def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
     drawn = slow_draws(monkeypatch, GridGaussian, "release")
     party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
     replies = together(32, lambda _: Line(party).ask(order(200, 0.05)))
-    sent = [reply for reply in replies if isinstance(reply, Trained)]
+    sent = [reply for reply in replies if isinstance(reply, Payload)]
     assert 1 < len(sent) < 32
     assert len(drawn) == len(sent)
     assert party.spent == compose(*[cost(0.05)] * len(sent))
@@ -108,7 +107,7 @@ def test_steps_come_in_their_order():
     assert "step 2 came of a session that was never begun here" in ask(2, Describe()).reason
     assert isinstance(ask(1, Describe()), Description)
     assert "step 3 of this session came where step 2 is next" in ask(3, order(200, 0.1)).reason
-    assert isinstance(ask(2, order(200, 0.1)), Trained)
+    assert isinstance(ask(2, order(200, 0.1)), Payload)
     assert "step 2 of this session was another request" in ask(2, order(200, 0.2)).reason
     assert "step 1 of this session has been answered; the last one was 2" in ask(1, Describe()).reason
     assert party.spent == cost(0.1)
@@ -119,7 +118,7 @@ def test_the_seed_of_one_session_makes_the_noise_of_no_other_repeatable():
         party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
         first, other = Line(party), Line(party)
         with party.seeded(0, session=first.name):
-            assert isinstance((first if seeded else other).ask(order(200, 0.1)), Trained)
+            assert isinstance((first if seeded else other).ask(order(200, 0.1)), Payload)
         return [part.coef.tolist() for part in party.parts.values()]
 
     assert trained(True) == trained(True) != []
@@ -146,10 +145,9 @@ def test_an_old_version_is_refused_in_words():
 
 def test_sessions_that_are_too_many_end_and_say_so():
     """The one that was idle for longest, those without a training first; none is begun again by an old request."""
-    party = Party(SECRET, name="clinic", data_norm=1.0, protocols=[ROUNDS])
+    party = Party(SECRET, name="clinic")
     training, first = Line(party), Line(party)
-    training.ask(PREPARE)
-    training.ask(RoundsStart(0.5))
+    training.ask(OPEN)
     opening = first.frame(Describe())
     party.handle(opening)
     for _ in range(MOST_OPEN - 1):
@@ -157,7 +155,7 @@ def test_sessions_that_are_too_many_end_and_say_so():
     assert len(party._sessions) == MOST_OPEN
     for raw in (opening, first.frame(Describe())):
         assert f"at most {MOST_OPEN} are kept open" in decode(party.handle(raw)).reason
-    assert len(training.ask(RoundsStep(np.zeros(200), 1)).scores) == 200
+    assert isinstance(training.ask(LbfgsGradient(0.0, np.ones(200), [1.0])), Payload)
 
 
 # --- what an owner allows ---------------------------------------------------------------------------------------------
@@ -172,7 +170,7 @@ EACH = {
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05, "m"),
     "frank-wolfe": ball(200),
     "secure": Invite(JOINT.text()),
-    "exact": LbfgsStart(5),
+    "exact": OPEN,
     "score": Score("m"),
     "columns": ShowColumn(0),
     "foreign-weights": KeepWeights("other", [0.0], [1.0]),
@@ -186,7 +184,6 @@ def test_a_party_answers_what_its_owner_allows(allowed):
         party = Party(SECRET, range(200), name="clinic", data_norm=1.0, data_bound=1.0, answers=answers)
         party.adopt("m", Part(np.ones(1), 0.0))
         line = Line(party)
-        line.ask(PREPARE)
         reply = line.ask(message)
         if name == allowed:
             assert not isinstance(reply, Refused), reply.reason
@@ -325,19 +322,17 @@ def test_a_training_that_fails_leaves_nothing_behind():
 
     class Broken(Party):
         def handle(self, raw):
-            if isinstance(decode(Frame.read(raw).body), RoundsStart):
+            if isinstance(decode(Frame.read(raw).body), LbfgsStart):
                 raise RuntimeError("the machine stopped")
             return super().handle(raw)
 
-    options = {"data_norm": 1.0, "protocols": [ROUNDS]}
-    good, bad = Party(SECRET, name="good", **options), Broken(SECRET, name="bad", **options)
+    good, bad = Party(SECRET, name="good"), Broken(SECRET, name="bad")
     parties = InProcessParties([bad, good])
     with pytest.raises(PartyError, match=r"party 'bad' failed \(RuntimeError\)"), parties.session() as session:
-        session.exchange(PREPARE, Done)
-        session.exchange(RoundsStart(0.5), Done)
+        session.exchange(OPEN, Done)
     assert len(good._sessions) == 0
     with pytest.raises(PartyError):
-        parties.exchange(RoundsStart(0.5), Done)
+        parties.exchange(OPEN, Done)
     assert isinstance(parties.ask("good", Describe(), Description), Description)
 
 
@@ -350,7 +345,7 @@ def test_a_farewell_that_is_not_answered_hides_no_error():
 
     parties = InProcessParties([Silent(SECRET, name="clinic")])
     with pytest.raises(ZeroDivisionError), parties.session() as session:
-        session.exchange(PREPARE, Done)
+        session.exchange(OPEN, Done)
         _ = 1 / 0
 
 
@@ -389,7 +384,7 @@ def test_a_budget_is_one_for_all_alignments():
     people = sorted(map(str, range(200)))
     for chosen in (people, people[1:]):
         assert isinstance(request(party, AlignTo(announce(chosen))), Done)
-        assert isinstance(request(party, order(len(chosen), 0.1)), Trained)
+        assert isinstance(request(party, order(len(chosen), 0.1)), Payload)
     assert party.n_rows == 199
     assert party.spent == compose(cost(0.1), cost(0.1))
 
@@ -408,9 +403,9 @@ def test_a_key_answers_once(monkeypatch):
     line, client = Line(party), PsiClient(["17", "x"])
     assert "AlignRespond came without its start" in line.ask(AlignRespond(client.request())).reason
     setups = [line.ask(AlignSetup()) for _ in range(3)]
-    assert len({each.points for each in setups}) == 3  # a new key each
+    assert len({each.octets for each in setups}) == 3  # a new key each
     reply = line.ask(AlignRespond(client.request()))
-    assert client.intersect(setups[-1].points, reply.points).tolist() == [0]
+    assert client.intersect(setups[-1].octets, reply.octets).tolist() == [0]
     assert "AlignRespond came without its start" in line.ask(AlignRespond(client.request())).reason
     line.ask(AlignSetup())
     assert "the request message cannot be read" in line.ask(AlignRespond(b"\xff" * 9)).reason

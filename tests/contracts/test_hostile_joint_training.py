@@ -7,7 +7,6 @@ import dataclasses
 import hashlib
 import json
 import random
-import threading
 from functools import partial
 
 import numpy as np
@@ -15,10 +14,11 @@ import pytest
 
 from sottovoce.privacy.events import NothingReleased, compose
 from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical.protocols.general.messages import Close, Describe, Prepare
+from sottovoce.vertical.protocols.exact.messages import LbfgsStart
+from sottovoce.vertical.protocols.general.messages import Close, Describe
 from sottovoce.vertical.protocols.secure import messages as handlers
-from sottovoce.vertical.protocols.secure.messages import Card, Connect, Invite, Join, KeepJoint, Opened, Poll
-from sottovoce.vertical.wire import Done, Refused, new_session
+from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, Poll
+from sottovoce.vertical.wire import Done, Payload, Refused, new_session
 from support.party import Line, worker_of
 
 N = 40
@@ -89,8 +89,8 @@ class Table:
 
     def invite(self):
         cards = self.all(Invite(self.plan.text()))
-        assert all(isinstance(each, Card) for each in cards)
-        self.cards = json.dumps([each.card for each in cards])
+        assert all(isinstance(each, Payload) for each in cards)
+        self.cards = json.dumps([each.octets.decode() for each in cards])
         return self
 
     def connect(self):
@@ -103,8 +103,8 @@ class Table:
         """Ask until all are ready, and return what they say."""
         for _ in range(1000):
             replies = self.all(Poll())
-            assert all(isinstance(each, Opened) for each in replies), [getattr(each, "reason", "") for each in replies]
-            if all(each.ready for each in replies):
+            assert all(isinstance(each, Payload) for each in replies), [getattr(each, "reason", "") for each in replies]
+            if all(each.numbers[1] for each in replies):
                 return replies
         raise AssertionError("it never ends")
 
@@ -185,7 +185,7 @@ def test_a_party_is_asked_in_only_where_its_owner_gave_leave(kind):
 
 @EACH
 def test_nothing_comes_before_its_turn(kind, table_of):
-    later = [Connect("[]"), Poll(), Join(NOTHING), KeepJoint("m")]
+    later = [Connect("[]"), Poll(), Join(NOTHING), Poll("m")]
     for message in later:
         refused(Line(kind.make()[1]).ask(message), "came without its start")
     for message in later[1:]:
@@ -198,20 +198,22 @@ def test_nothing_comes_before_its_turn(kind, table_of):
 def test_the_start_is_charged_once_and_all_that_is_opened_follows_from_it(kind, table_of):
     table = table_of(kind).join()
     line, opened = table.lines[1], table.opened
+    values = opened[0].numbers[2:]
+    assert len(values) == sum(kind.plan.n_opened(step) for step in range(kind.plan.n_steps + 1))
     ends = np.cumsum([kind.plan.n_opened(step) for step in range(kind.plan.n_steps + 1)])
     for replies in (opened, table.all(Poll())):  # asked again, it is the same
-        assert [(each.n_steps, len(each.values)) for each in replies] == [(kind.plan.n_steps + 1, ends[-1])] * 3
-        assert all(np.array_equal(each.values, opened[0].values) for each in replies)
+        assert [tuple(each.numbers[:2]) for each in replies] == [(kind.plan.n_steps + 1, 1)] * 3
+        assert all(np.array_equal(each.numbers[2:], values) for each in replies)
     for message in (Join(NOTHING), Connect(table.cards), Invite(kind.plan.text())):
         refused(line.ask(message))
-    refused(table.lines[2].ask(KeepJoint("m")), "a helper has no part")
-    refused(line.ask(KeepJoint("m", bytes(32))), "opened other numbers than it is told of")
-    assert line.ask(KeepJoint("m", hashlib.sha256(opened[0].values.tobytes()).digest())).ready
+    refused(table.lines[2].ask(Poll("m")), "a helper has no part")
+    refused(line.ask(Poll("m", bytes(32))), "opened other numbers than it is told of")
+    assert line.ask(Poll("m", hashlib.sha256(values.tobytes()).digest())).numbers.tolist() == [kind.plan.n_steps + 1, 1]
     fitting = kind.plan.fitting()
-    for values in np.split(opened[0].values, ends[:-1]):
-        fitting.take(values)
+    for each in np.split(values, ends[:-1]):
+        fitting.take(each)
     assert np.array_equal(table.parties[1].part("m").coef, fitting.weights["clinic"][0])
-    for message in (KeepJoint("m"), Join(NOTHING)):
+    for message in (Poll("m"), Join(NOTHING)):
         refused(line.ask(message), "the joint training is kept")
     assert table.spent == [kind.event] * 2
 
@@ -221,9 +223,8 @@ def test_nothing_is_told_and_nothing_kept_before_the_end(kind, table_of):
     table = table_of(kind).connect()
     line = table.lines[1]
     assert isinstance(line.ask(Join(NOTHING)), Done)  # its partners have not begun
-    for message in (KeepJoint("m"), Poll()):
-        told = line.ask(message)
-        assert (told.n_steps, told.ready, len(told.values)) == (0, 0, 0)
+    for message in (Poll("m"), Poll()):
+        assert line.ask(message).numbers.tolist() == [0, 0]
     assert not table.parties[1].keeps("m")
 
 
@@ -244,7 +245,7 @@ def test_what_the_budget_does_not_cover_shares_nothing(kind, table_of):
     one, other = (table_of(kind, given).connect() for _ in range(2))
     assert isinstance(one.lines[1].ask(Join(NOTHING)), Done)
     refused(other.lines[1].ask(Join(NOTHING)), "budget")
-    assert other.lines[1].ask(Poll()).n_steps == 0
+    assert other.lines[1].ask(Poll()).numbers[0] == 0
     assert given[1].spent == kind.event
 
 
@@ -280,7 +281,7 @@ def test_so_many_joint_trainings_at_a_time(kind, table_of):
 def test_a_session_that_turns_to_something_else_ends_its_joint_training(kind, table_of):
     table = table_of(kind, kind.make(budget=None)).invite()
     worker = worker_of(table.parties[1])
-    assert isinstance(table.lines[1].ask(Prepare(1.0, 0)), Done)
+    assert isinstance(table.lines[1].ask(LbfgsStart(1.0, 0, 5)), Done)
     assert not worker.is_open
     refused(table.lines[1].ask(Join(NOTHING)), "came without its start")
 
@@ -310,28 +311,15 @@ def test_whatever_comes_in_whatever_order_what_is_opened_was_charged(kind, seed,
     for _ in range(60):
         table = rng.choice(tables)
         messages = [
-            Invite(kind.plan.text()), Connect(table.cards), Poll(), Join(NOTHING), Join(kind.labels), KeepJoint("m"),
+            Invite(kind.plan.text()), Connect(table.cards), Poll(), Join(NOTHING), Join(kind.labels), Poll("m"),
             Describe(),
         ]  # fmt: skip
         reply = rng.choice(table.lines).ask(rng.choice(messages))
-        if isinstance(reply, Opened) and (reply.n_steps or len(reply.values)):
+        if isinstance(reply, Payload) and reply.numbers[:1].any():
             opened.add(id(table))
     for spent in tables[0].spent:
         assert spent in (NothingReleased(), kind.event, compose(kind.event, kind.event))
         assert not opened or spent != NothingReleased()
-
-
-@EACH
-def test_many_starts_at_once_are_one(kind, table_of):
-    table = table_of(kind).connect()
-    line = table.lines[1]
-    frames = [line.frame(Join(NOTHING)) for _ in range(8)]
-    threads = [threading.Thread(target=line.party.handle, args=(raw,)) for raw in frames]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert table.parties[1].spent == kind.event
 
 
 @EACH

@@ -16,9 +16,9 @@ from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment import align_over
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.alignment import psi as roles
-from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignResponse, AlignSet, AlignSetup, AlignTo
+from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo
 from sottovoce.vertical.protocols.general.messages import Describe, Description
-from sottovoce.vertical.wire import Frame, decode
+from sottovoce.vertical.wire import Frame, Payload, decode
 from support.party import Line
 
 library = pytest.importorskip(
@@ -134,14 +134,14 @@ def test_a_liar_that_takes_all_is_told_of_nobody(seed):
                 ]
                 out = library.ServerSetup()
                 out.raw.encrypted_elements.extend(sorted(points))
-                return AlignSet(out.SerializeToString()).encode()
+                return Payload(octets=out.SerializeToString()).encode()
             if isinstance(request, AlignRespond):
                 # the luckiest one: it knows which point is that of the person whom it holds
                 points = list(library.Request.FromString(request.points).encrypted_elements)
                 place = client_of[0]._order.index(ids.index(held))
                 answer = library.Response()
                 answer.encrypted_elements.extend(Liar._powers(each, [points[place]])[0] for each in ciphers)
-                return AlignResponse(answer.SerializeToString()).encode()
+                return Payload(octets=answer.SerializeToString()).encode()
             if isinstance(request, AlignTo):
                 heard.append(request)
             return super().handle(raw)

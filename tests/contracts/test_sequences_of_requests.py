@@ -22,15 +22,15 @@ from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, _covered
 from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import announce
-from sottovoce.vertical.protocols.exact.messages import LbfgsDirection, LbfgsGradient, LbfgsMove, LbfgsStart
+from sottovoce.vertical.protocols.exact.messages import LbfgsDirection, LbfgsGradient, LbfgsKeep, LbfgsStart
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, KeepWeights, TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Keep, Prepare
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, KeepJoint, Poll
+from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, Poll
 from support.coupled_parties import Common, Pair, Session, coupled_noise
-from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep, RoundsWorker
+from support.noisy_rounds import ROUNDS, RoundsKeep, RoundsStep
 
 INF = float("inf")
 TABLES = [np.array([row, [0.25, 0.5], [-0.5, 0.125]]) for row in ([0.75, 0.25], [-0.25, -0.75])]
@@ -53,18 +53,15 @@ TRAINING = [
     AlignRespond(b"points"),
     AlignTo(announce(ALL)),
     AlignTo(announce(SOME)),
-    Prepare(1.0, 0),
-    Prepare(1e20, 1),
-    LbfgsStart(3),
+    LbfgsStart(1.0, 0, 3),
+    LbfgsStart(1e20, 1, 3),
     LbfgsGradient(0.0, ONE, []),
     LbfgsDirection([1.0]),
-    LbfgsMove(1.0),
-    Keep("m"),
+    LbfgsKeep(1.0, "m"),
     TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m"),
     TrainOnLabels(LABELS, "logistic", 0.1, 0.0, 1e-20, 0.1, "m"),
-    RoundsStart(0.1),
-    RoundsStart(1e-6),
-    *(RoundsStep(shift, release) for shift in (ZERO, ONE) for release in (0, 1)),
+    *(RoundsStep(shift, mu) for shift in (ZERO, ONE) for mu in (0.1, 1e-6)),
+    RoundsKeep("m", ONE),
     TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"),
     TrainOnBall(**{**BALL, "labels": 1e150 * ONE}, n_steps=1, unit=1.0, model="m"),
     BallVertex(ONE, 0.0),
@@ -73,7 +70,7 @@ TRAINING = [
     Connect(json.dumps(["card", "card"])),
     Join([]),
     Poll(),
-    KeepJoint("m"),
+    Poll("m"),
     PublishedBallStart("squared", LABELS, 1.0, 1.0, 9.0, 1, 2, 0, 4, 0),
     PublishedBallStep(np.zeros(4)),
     Score("m"),
@@ -82,23 +79,22 @@ TRAINING = [
 SCORING = [
     Describe(),
     AlignTo(announce(["p0"])),
-    Prepare(1.0, 0),
     TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m"),
-    Keep("m"),
+    LbfgsKeep(1.0, "m"),
     KeepWeights("m", [0.0], [1.0]),
     Score("m"),
     ShowColumn(0),
 ]
 STUDIED = (frank_wolfe.PROTOCOL, ROUNDS)
-OPEN, START, UPDATE, STEP = (Prepare(1.0, 0), RoundsStart(0.1), *(RoundsStep(ONE, release) for release in (0, 1)))
+STEP, KEEP = RoundsStep(ONE, 0.1), RoundsKeep("m", ONE)
 # what a run of one kind asks, and what may come between: sequences of five go that far, those over all kinds three
 RUNS = {
-    "rounds": [OPEN, START, UPDATE, STEP, Keep("m"), Close(),
+    "rounds": [STEP, KEEP, Close(),
                TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m")],
-    "ball": [OPEN, AlignTo(announce(SOME)), TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"), Keep("m"),
+    "ball": [AlignTo(announce(SOME)), TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"), KEEP,
              KeepWeights("m", [1.0], [1.0]), Close()],
-    "joint": [AlignTo(announce(ALL)), OPEN, Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]),
-              Poll(), KeepJoint("m"), Close()],
+    "joint": [AlignTo(announce(ALL)), STEP, Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]),
+              Poll(), Poll("m"), Close()],
 }  # fmt: skip
 FEWER = list({repr(message): message for run in RUNS.values() for message in run}.values())
 
@@ -209,14 +205,14 @@ def test_every_request_is_among_the_letters():
 
 
 # what a party with a budget never answers, and what comes only after more than five requests, or never, here
-EXACT = {LbfgsStart, LbfgsGradient, LbfgsDirection, LbfgsMove, BallVertex, KeepWeights}
+EXACT = {LbfgsStart, LbfgsGradient, LbfgsDirection, LbfgsKeep, BallVertex, KeepWeights}
 NEVER = {*EXACT, ShowColumn, AlignRespond}  # the last: three rows are too few
 
 
 @pytest.mark.parametrize(
     ("letters", "depth", "unanswered"),
     [
-        pytest.param(TRAINING, 3, {*NEVER, KeepJoint}, id="all, three"),
+        pytest.param(TRAINING, 3, NEVER, id="all, three"),
         *(pytest.param(run, 5, None, id=f"{name}, five") for name, run in RUNS.items()),
         pytest.param(TRAINING, 5, NEVER, id="all, five", marks=pytest.mark.slow),
     ],
@@ -255,7 +251,7 @@ def test_sessions_meet_in_nothing_else():
 
 # ------------------------------------------------------------------ what it sees
 
-IN_ROUNDS = [OPEN, START, UPDATE, STEP, Keep("m")]
+IN_ROUNDS = [STEP, KEEP]
 
 
 def faults(depth):
@@ -264,16 +260,16 @@ def faults(depth):
 
 
 def test_a_kept_part_that_passes_for_released_is_found(monkeypatch):
-    """With it all rows of a site were once had for nothing: the update without a message, kept, and scored."""
+    """With it all rows of a site were once had for nothing: an exact sum, kept, and scored."""
     assert faults(5) == []
-    monkeypatch.setattr(RoundsWorker, "released", True, raising=False)
+    monkeypatch.setattr(RoundsKeep, "released", True)
     found = faults(5)
     assert found
     assert all(fault.startswith("Score is answered otherwise on the other table") for fault in found)
 
 
 def test_a_charge_that_is_forgotten_or_too_small_is_found(monkeypatch):
-    monkeypatch.setattr(RoundsWorker, "event", None)
+    monkeypatch.setattr(RoundsStep, "event", None)
     assert any("was not charged" in fault for fault in faults(3))
-    monkeypatch.setattr(RoundsWorker, "event", property(lambda self: GaussianEvent(100.0 / self._mu)))
+    monkeypatch.setattr(RoundsStep, "event", property(lambda self: GaussianEvent(100.0 / self.mu)))
     assert any("inputs moved by" in fault for fault in faults(4))

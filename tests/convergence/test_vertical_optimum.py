@@ -12,8 +12,6 @@ from sottovoce.vertical import VerticalLogisticRegression, split_columns
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
-from sottovoce.vertical.protocols.general.messages import Keep, Prepare
-from sottovoce.vertical.wire import Done
 from support.pairs import by_pairs
 from support.smooth_optimum import smooth_optimum
 
@@ -37,14 +35,11 @@ class Case:
 
     def lbfgs(self, loss, l2, *, intercept=True, **options):
         self.l2 = l2
-        requests = {name: Prepare(l2, int(intercept and name == "p0")) for name in self.parties.names}
-        self.parties.exchange(requests, Done)
-        problem = ScoreProblem(loss, self.y)
-        return lbfgs(self.parties, problem, l2=l2, intercept=intercept, **{"tol": 1e-13, "max_iter": 400} | options)
+        options = {"tol": 1e-13, "max_iter": 400, "model": "m"} | options
+        return lbfgs(self.parties, ScoreProblem(loss, self.y), l2=l2, intercept=intercept, **options)
 
     def model(self):
         """Coefficients of the joined table, and the intercept."""
-        self.parties.exchange(Keep("m"), Done)
         parts = [party.part("m") for party in self.parties.parties.values()]
         return np.concatenate([part.coef for part in parts]), sum(part.intercept for part in parts)
 

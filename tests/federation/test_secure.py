@@ -58,7 +58,7 @@ def trained(federation, engine):
     assert engine in receipt and "colluding" in receipt and json.loads(receipt)["epsilon"] == EPSILON
     assert len(set(charges(federation))) == len(before) + 1
     kinds = {entry["kind"] for entry in federation.register("north")}
-    assert kinds >= {"Invite", "Connect", "Join", "Poll", "KeepJoint"}
+    assert kinds >= {"Invite", "Connect", "Join", "Poll"}
     federation.wait_for_silence()
     for name in federation.names:
         assert not federation.engines(name)

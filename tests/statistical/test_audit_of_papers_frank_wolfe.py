@@ -87,7 +87,7 @@ def test_what_the_receipt_says_of_a_sketch(plan, factor, monkeypatch):
         worker = PublishedBallWorker(column, 1.0, start, Streams(seed).generator(Purpose.NOISE))
         release = ColumnRelease(start.column_noise, sketch)
         request = PublishedBallStep(np.zeros(sketch.n_rows))
-        found.append([release.read(worker.step(request).ticks) @ direction for _ in range(draws)])
+        found.append([release.read(worker.step(request).octets) @ direction for _ in range(draws)])
     bound = epsilon_lower_bound(*found, delta=delta, gaussian=True)
     if factor == 1.0:
         assert 0.4 * epsilon < bound < epsilon

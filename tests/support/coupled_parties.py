@@ -32,7 +32,6 @@ from support.party import Line, decode, instead
 
 _SLACK: Final = 1.0 + 1e-9
 _SKIPPED: Final = ("_thread", "threading", "_queue", "queue", "concurrent", "numpy.random", "support.")
-_STATE: Final = "support.noisy_rounds"  # of a training that is there for tests alone
 
 
 # ------------------------------------------------------------------ noise
@@ -155,7 +154,7 @@ class _World:
         _DRAWN.clear()
         raw = line.frame(message)
         reply = self.party.handle(raw)
-        worker = self._training(slot).worker
+        worker = self._worker(slot)
         if isinstance(worker, JointWorker):
             worker.wait(10.0)
         drawn = list(_DRAWN)
@@ -176,9 +175,9 @@ class _World:
             scoring.adopt(model, part)
         return scoring.handle(Line(scoring).frame(message))
 
-    def _training(self, slot: int) -> Any:
+    def _worker(self, slot: int) -> Any:
         session = self.party._sessions._open.get(self.lines[slot].name)
-        return SimpleNamespace(worker=None) if session is None else session.training
+        return None if session is None else session.worker
 
     def has_ended(self, slot: int) -> bool:
         """Tell whether a session is over."""
@@ -188,7 +187,7 @@ class _World:
         """Return what a session has reached, without its number of steps."""
         if self.has_ended(slot):
             return b"ended"
-        return digest(self._training(slot)) if self.lines[slot].name in self.party._sessions else b"fresh"
+        return digest(self._worker(slot)) if self.lines[slot].name in self.party._sessions else b"fresh"
 
     def common(self) -> bytes:
         """Return what all sessions share: models, and whose rows the table has."""
@@ -215,7 +214,7 @@ def digest(value: Any) -> bytes:
                 add(each)
         elif isinstance(value, FunctionType):
             add([value.__qualname__, [cell.cell_contents for cell in value.__closure__ or ()]])
-        elif type(value).__module__ == _STATE or not type(value).__module__.startswith(_SKIPPED):
+        elif not type(value).__module__.startswith(_SKIPPED):
             sha.update(type(value).__qualname__.encode())
             if id(value) not in within:  # a plan and its training know each other
                 within.add(id(value))
@@ -333,7 +332,7 @@ class Pair:
         """Return what a session has reached on both tables, with what was charged and is not drawn yet."""
         one, other = (world.state(slot) for world in self._worlds)
         credit = repr(sorted((repr(event), times) for event, times in self._credit[slot].items() if times))
-        return Session(one + other + credit.encode(), self._worlds[0]._training(slot).worker is not None)
+        return Session(one + other + credit.encode(), self._worlds[0]._worker(slot) is not None)
 
     def common(self) -> Common:
         """Return what all sessions share, on both tables."""

@@ -57,7 +57,7 @@ def request(party, message):
 
 def worker_of(party):
     """Return what the party holds of the training that was last asked about."""
-    return party._sessions.last.training.worker
+    return party._sessions.last.worker
 
 
 def asked(raw):

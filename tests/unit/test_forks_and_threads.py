@@ -26,7 +26,7 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.protocols.general.messages import Describe, Description
-from sottovoce.vertical.protocols.local_models.messages import Trained
+from sottovoce.vertical.wire import Payload
 from support.forked import in_child, needs_fork
 from support.one_training import cost, order
 from support.party import Line, decode
@@ -136,7 +136,7 @@ def test_parties_are_of_one_process_and_are_not_copied(monkeypatch):
         return party.handle(raw)
 
     monkeypatch.setattr(GridGaussian, "release", waiting)
-    thread = threading.Thread(target=lambda: parties.ask("a", order(80, 0.3), Trained))
+    thread = threading.Thread(target=lambda: parties.ask("a", order(80, 0.3), Payload))
     thread.start()
     assert inside.wait(60)
     try:
@@ -238,7 +238,7 @@ def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(kind):
     together = at_once(*(lambda seed=seed: fit(seed) for seed in range(4)))
     np.testing.assert_array_equal(together, alone)
     for party in parties.parties.values():  # what a fit held is given back at its end
-        assert not any(session.training.worker for session in party._sessions._open.values())
+        assert not any(session.worker for session in party._sessions._open.values())
 
 
 def test_a_budget_that_two_threads_charge_at_once_is_not_overspent(monkeypatch):

@@ -21,12 +21,9 @@ from benchmarks.driver import benchmark
 from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
-from sottovoce.papers.frank_wolfe.published import PublishedBallReply
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, Chosen
 from sottovoce.vertical.protocols.general.messages import Description
-from sottovoce.vertical.protocols.scoring.messages import Scores
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.wire import Done, Payload
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)
 LARGEST_RUN = {"local": 100_000, "published": 10_000, "without noise": 100_000}
@@ -68,20 +65,20 @@ def measured(kind: str, parties: InProcessParties, y: Any) -> tuple[int, dict[st
 def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, shared_without_noise: int) -> int:
     """Return the bytes that the messages of a training of so many people have."""
     four = len(NAMES)
-    done, score = Done().n_bytes, BallChoice(columns // 4, 0.0).n_bytes
+    done, score = Done().n_bytes, Payload(np.zeros(2)).n_bytes
     facts = four * Description(n, columns // 4, math.inf, 0, 1.0).n_bytes
     if kind == "one-shot":
         return 8 * four * n * ONE_SHOT
     if kind == "without noise":
-        column = 8 * n + Scores(np.zeros(0)).n_bytes
+        column = 8 * n + Payload().n_bytes
         return facts + rounds_without_noise * four * score + shared_without_noise * column + four * done
     people = parties_with([np.zeros((1, columns // 4))] * four)
     plan: Any = _plan(kind, people, n)
     if kind == "published":
         size = plan.column.size * plan.column.dtype.itemsize
-        reply = PublishedBallReply(columns // 4, bytes(size), 1.0, 1.0).n_bytes
+        reply = Payload(np.zeros(3), bytes(size)).n_bytes
         return facts + 3 * four * done + plan.n_steps * four * reply
-    chosen = Chosen(bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)), 1.0)
+    chosen = Payload(np.ones(1), bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)))
     return facts + four * (done + chosen.n_bytes)
 
 

@@ -10,10 +10,9 @@ from typing import Any, Final
 
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.protocol import Answer, Protocol, Request, Worker
+from sottovoce.vertical.protocol import Answer, Protocol, Request
 from sottovoce.vertical.protocols.alignment import messages as alignment
 from sottovoce.vertical.protocols.exact import messages as exact
-from sottovoce.vertical.protocols.exact.worker import LbfgsWorker
 from sottovoce.vertical.protocols.frank_wolfe import messages as frank_wolfe
 from sottovoce.vertical.protocols.general import messages as general
 from sottovoce.vertical.protocols.local_models import messages as local_models
@@ -33,13 +32,7 @@ PROTOCOLS: Final = (
         ),
         (alignment.AlignSetup, alignment.AlignRespond, alignment.AlignTo),
     ),
-    Protocol(
-        _EXACT,
-        (
-            general.Prepare, exact.LbfgsStart, exact.LbfgsGradient, exact.LbfgsDirection, exact.LbfgsMove, general.Keep,
-        ),
-        workers=(LbfgsWorker,),
-    ),
+    Protocol(_EXACT, (exact.LbfgsStart, exact.LbfgsGradient, exact.LbfgsDirection, exact.LbfgsKeep)),
     Protocol(
         Answer(
             "local-models", "train a private model of its columns on labels that it is sent, and keep it", private=True
@@ -65,7 +58,7 @@ PROTOCOLS: Final = (
             "secure computation, and keep its part of the model that follows from them",
             private=True,
         ),
-        (secure.Invite, secure.Connect, secure.Poll, secure.Join, secure.KeepJoint),
+        (secure.Invite, secure.Connect, secure.Join, secure.Poll),
     ),
     Protocol(
         Answer(
@@ -98,13 +91,11 @@ class Repertoire:
     ``answers_to``: for each request those answers of which one must be allowed; without any it is always answered. Any
     other message is refused.
     ``kinds``: the same requests, by their numbers.
-    ``workers``: what its sessions may hold that outlives the process, by name.
     """
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
         self.answers: dict[str, Answer] = {}
         self.answers_to: dict[type[Request], tuple[Answer, ...]] = {}
-        self.workers: dict[str, type[Worker]] = {}
         self.kinds: dict[int, type[Request]] = {}
         for each in protocols:
             if not isinstance(each, Protocol):
@@ -113,7 +104,6 @@ class Repertoire:
             for answer in leave:
                 if self.answers.setdefault(answer.name, answer) != answer:
                     raise ParameterError(f"two protocols have the name {answer.name!r} for what they give away.")
-            self.workers |= {kind.__name__: kind for kind in each.workers}
             for request in each.requests:
                 if self.kinds.setdefault(request.code, request) is not request:
                     raise ParameterError(

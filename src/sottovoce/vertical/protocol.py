@@ -5,13 +5,11 @@
 refuse over what the data are.
 """
 
-import io
 import json
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
-from typing import Protocol as TypingProtocol
 
 import numpy as np
 
@@ -133,72 +131,29 @@ class PartyFacts:
             raise RefusalError(f"{type(request).__name__}.{name} has {numbers} numbers for {self.n_rows} rows")
 
 
-@dataclass
-class Training:
-    """What one training has reached at a party."""
-
-    l2: float = 0.0  # penalty of the coefficients but the intercept, for the sum of losses
-    intercept: bool = False  # whether the last coefficient is that of a column of ones
-    # the protocol's own state; one whose ``x`` are coefficients, the intercept last, can be kept as a model. They are
-    # exact unless it says, by ``released = True``, that they follow from released values alone. One that has ``close``
-    # is closed when the session ends, or when another one takes its place. One that is a `Worker` outlives the process,
-    # where there is a journal.
-    worker: Any = None
-
-    def open(self, kind: type[Kind], request: Message) -> Kind:
-        """Return the worker, where it is of that kind; else ``request`` came without its start."""
-        if not isinstance(self.worker, kind):
-            raise RefusalError(f"{type(request).__name__} came without its start")
-        return self.worker
-
-    def close(self) -> None:
-        """End what the worker holds beyond its own memory, if anything."""
-        close = getattr(self.worker, "close", None)
-        if close is not None:
-            close()
-
-    def packed(self, beside: Mapping[str, Any]) -> bytes | None:
-        """Return it as bytes, with arrays ``beside`` it, or None where the worker ends with the process."""
-        held: dict[str, Any] = {"l2": self.l2, "intercept": self.intercept, **beside}
-        if self.worker is not None:
-            if not hasattr(self.worker, "as_arrays"):
-                return None
-            held |= {"worker": type(self.worker).__name__, **self.worker.as_arrays()}
-        buffer = io.BytesIO()
-        np.savez(buffer, **held)
-        return buffer.getvalue()
-
-    @classmethod
-    def unpacked(cls, raw: bytes, kinds: Mapping[str, type["Worker"]], table: Any, facts: PartyFacts) -> "Training":
-        """Return what was packed, over the table that it was about."""
-        held = arrays_in(raw)
-        training = cls(float(held["l2"]), bool(held["intercept"]))
-        if "worker" in held:
-            training.worker = kinds[str(held["worker"])].restored(held, training, table, facts)
-        return training
+def opened(kind: type[Kind], worker: Any, request: Message) -> Kind:
+    """Return the worker of a session, where it is of that kind; else ``request`` came without its start."""
+    if not isinstance(worker, kind):
+        raise RefusalError(f"{type(request).__name__} came without its start")
+    return worker
 
 
-def arrays_in(packed: bytes) -> dict[str, Any]:
-    with np.load(io.BytesIO(packed)) as held:  # which takes no pickles
-        return dict(held)
-
-
-class Worker(TypingProtocol):
-    """What a session holds, if a new process shall go on with it."""
-
-    def as_arrays(self) -> Mapping[str, Any]: ...
-
-    @classmethod
-    def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> Any: ...
+def close(worker: Any) -> None:
+    """End what a worker holds beyond its own memory, if anything."""
+    end = getattr(worker, "close", None)
+    if end is not None:
+        end()
 
 
 @dataclass
 class Desk:
-    """What a request is answered with: the party's table and models, and the training of the session."""
+    """What a request is answered with: the party's table and models, and what the session holds."""
 
     table: Any  # of shape (n_rows, n_features): private
     facts: PartyFacts
-    training: Training  # another one in its place begins again
+    # what a training of several requests has reached; one that has ``close`` is closed when the session ends, or when
+    # another one takes its place. It ends with the process: a session that holds one cannot be taken up again
+    worker: Any
     models: dict[str, Part]  # what the party keeps, by name
     feature_names: tuple[str, ...] | None
     streams: Callable[[], Streams]  # opens random streams of the session, others at each call
@@ -258,9 +213,9 @@ coordinator."""
 
 
 class Request(Message):
-    """A message that a party answers; ``answer`` says how."""
+    """A message that a party answers; ``answer`` says how, given what the session holds."""
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Any]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Any]:
         raise NotImplementedError
 
 
@@ -270,4 +225,3 @@ class Protocol:
 
     answer: Answer | None  # None is always answered
     requests: tuple[type[Request], ...]  # several protocols may have the same one: any of their answers will do
-    workers: tuple[type[Worker], ...] = ()  # what a session may hold that outlives the process

@@ -4,12 +4,12 @@ A message is a frozen dataclass of numbers, vectors of doubles, short strings an
 it is
 
 ====================  ============================================================================================
-``b"SVM2"``           the format and its version
+``b"SVM3"``           the format and its version
 u16                   the number of its kind, which no other message has
 u64                   length of what follows, in bytes
-the fields in order   a float as f64, a vector as u64 length and so many f64, a string as u32 length and UTF-8; all
-                      little endian. A whole number >= 0 in groups of seven bits, the lowest first, each but the last
-                      with its high bit set; bytes as their count and themselves
+the fields in order   a float as f64, little endian; a whole number >= 0 in groups of seven bits, the lowest first,
+                      each but the last with its high bit set; bytes, a string in UTF-8, and a vector of such floats as
+                      how many there are, written so, and themselves
 ====================  ============================================================================================
 
 `decode` accepts exactly what `Message.encode` can write of the kinds that are due: lengths that add up, finite numbers
@@ -26,7 +26,7 @@ import secrets
 import struct
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, field, fields
 from functools import cached_property
 from typing import Any, ClassVar, Final, Self, dataclass_transform, get_type_hints
 
@@ -39,12 +39,12 @@ Count = int
 """In a message every whole number is one: at least 0, below 2^63."""
 
 _HEAD: Final = struct.Struct("<4sHQ")
-_MAGIC: Final = b"SVM2"
+_MAGIC: Final = b"SVM3"
 _MOST_TEXT: Final = 65_536  # bytes of one string
 _MOST_BYTES: Final = 2**40
 
 
-@dataclass_transform(frozen_default=True, eq_default=False)
+@dataclass_transform(frozen_default=True, eq_default=False, field_specifiers=(field,))
 class Message:
     """Base of all messages: ``class Name(Message, code=...)`` with its fields, which are checked when it is made.
 
@@ -73,9 +73,9 @@ class Message:
         return cls._layout
 
     def __post_init__(self) -> None:
-        for name, field in self.layout().items():
+        for name, how in self.layout().items():
             where = f"{type(self).__name__}.{name}"
-            value = field.checked(where, getattr(self, name))
+            value = how.checked(where, getattr(self, name))
             if isinstance(value, float) and not math.isfinite(value) and (
                 math.isnan(value) or name not in self.unbounded
             ):  # fmt: skip
@@ -87,7 +87,7 @@ class Message:
         return len(self.encode())
 
     def encode(self) -> bytes:
-        parts = [part for name, field in self.layout().items() for part in field.packed(getattr(self, name))]
+        parts = [part for name, how in self.layout().items() for part in how.packed(getattr(self, name))]
         return b"".join([_HEAD.pack(_MAGIC, self.code, sum(map(len, parts))), *parts])
 
     @classmethod
@@ -101,7 +101,7 @@ class Message:
             at += count
             return body[at - count : at]
 
-        values = [field.taken(f"{cls.__name__}.{name}", take) for name, field in cls.layout().items()]
+        values = [how.taken(f"{cls.__name__}.{name}", take) for name, how in cls.layout().items()]
         if at != len(body):
             raise MessageError(f"a message of kind {cls.__name__} has {len(body) - at} bytes too many.")
         return cls(*values)
@@ -153,30 +153,6 @@ class _Field(ABC):
         """Read it back."""
 
 
-class _Text(_Field):
-    def checked(self, where: str, value: Any) -> Any:
-        try:
-            good = isinstance(value, str) and len(value.encode()) <= _MOST_TEXT
-        except UnicodeEncodeError:  # a lone surrogate
-            good = False
-        if not good:
-            raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes of UTF-8.")
-        return value
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        text = value.encode()
-        return struct.pack("<I", len(text)), text
-
-    def taken(self, where: str, take: Take) -> Any:
-        (length,) = struct.unpack("<I", take(4))
-        if length > _MOST_TEXT:
-            raise MessageError(f"{where} is longer than {_MOST_TEXT} bytes.")
-        try:
-            return bytes(take(length)).decode()
-        except UnicodeDecodeError:
-            raise MessageError(f"{where} is not UTF-8.") from None
-
-
 class _Count(_Field):
     def checked(self, where: str, value: Any) -> Any:
         if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value >= 2**63:
@@ -204,17 +180,39 @@ class _Count(_Field):
         raise MessageError(f"{where} is a count of more groups than it needs, or than there are.")
 
 
-class _Bytes(_Field):
+class _Bytes(_Count):
+    """Their count, and themselves."""
+
     def checked(self, where: str, value: Any) -> Any:
         if not isinstance(value, bytes) or len(value) > _MOST_BYTES:
             raise MessageError(f"{where} must be bytes; got {type(value).__name__}.")
         return value
 
     def packed(self, value: Any) -> tuple[bytes, ...]:
-        return *_FIELDS[int].packed(len(value)), value
+        return *super().packed(len(value)), value
 
     def taken(self, where: str, take: Take) -> Any:
-        return bytes(take(_FIELDS[int].taken(where, take)))
+        return bytes(take(super().taken(where, take)))
+
+
+class _Text(_Bytes):
+    def checked(self, where: str, value: Any) -> Any:
+        try:
+            good = isinstance(value, str) and len(value.encode()) <= _MOST_TEXT
+        except UnicodeEncodeError:  # a lone surrogate
+            good = False
+        if not good:
+            raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes of UTF-8.")
+        return value
+
+    def packed(self, value: Any) -> tuple[bytes, ...]:
+        return super().packed(value.encode())
+
+    def taken(self, where: str, take: Take) -> Any:
+        try:
+            return super().taken(where, take).decode()
+        except UnicodeDecodeError:
+            raise MessageError(f"{where} is not UTF-8.") from None
 
 
 class _Real(_Field):
@@ -233,7 +231,7 @@ class _Real(_Field):
         return struct.unpack("<d", take(8))[0]
 
 
-class _Numbers(_Field):
+class _Numbers(_Count):
     def checked(self, where: str, value: Any) -> Any:
         array = np.asarray(value)
         if array.dtype.kind not in "fiu":
@@ -246,11 +244,10 @@ class _Numbers(_Field):
         return vector
 
     def packed(self, value: Any) -> tuple[bytes, ...]:
-        return struct.pack("<Q", len(value)), value.tobytes()
+        return *super().packed(len(value)), value.tobytes()
 
     def taken(self, where: str, take: Take) -> Any:
-        (length,) = struct.unpack("<Q", take(8))
-        return np.frombuffer(take(8 * length), dtype="<f8")
+        return np.frombuffer(take(8 * super().taken(where, take)), dtype="<f8")
 
 
 _FIELDS: Final[dict[Any, _Field]] = {
@@ -258,7 +255,7 @@ _FIELDS: Final[dict[Any, _Field]] = {
 }  # fmt: skip
 
 
-# ------------------------------------------------------------------ replies that any request may have
+# ------------------------------------------------------------------ replies
 
 
 class Done(Message, code=4):
@@ -269,6 +266,13 @@ class Refused(Message, code=5):
     """It was not done; ``reason`` tells nothing about the data."""
 
     reason: str
+
+
+class Payload(Message, code=16):
+    """What was asked for, in numbers and in bytes; each request says what they are, and how many."""
+
+    numbers: Vector = field(default_factory=lambda: np.zeros(0))
+    octets: bytes = b""
 
 
 # ------------------------------------------------------------------ frames of requests

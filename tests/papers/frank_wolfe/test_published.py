@@ -18,13 +18,13 @@ from sottovoce.papers.frank_wolfe.noise import (
     published_selection_scale,
     published_steps,
 )
-from sottovoce.papers.frank_wolfe.published import PublishedBallReply, PublishedBallStart, PublishedBallStep
+from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.accounting import accountant_for, gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.report.comparison import made_again
 from sottovoce.vertical import Party
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Payload, Refused
 from support.party import decode
 from support.party import request as ask
 
@@ -198,14 +198,14 @@ def test_noise_of_a_choice_and_of_a_column():
     scale, draws = 1.4, 3000
     assert isinstance(ask(party, start(selection=scale, column_noise=0.3)), Done)
     replies = [ask(party, PublishedBallStep(np.zeros(4))) for _ in range(draws)]
-    assert all(isinstance(reply, PublishedBallReply) for reply in replies)
+    assert all(isinstance(reply, Payload) for reply in replies)
     z = 1.0 / scale  # the difference of the two means, 2 / n, over the scale
     chance = 1.0 - 0.5 * math.exp(-z) * (1.0 + 0.5 * z)
-    right = np.mean([reply.place == 0 for reply in replies])  # label 1 and a prediction of 0: a step up
+    right = np.mean([reply.numbers[0] == 0 for reply in replies])  # label 1 and a prediction of 0: a step up
     assert right == pytest.approx(chance, abs=4 * math.sqrt(chance * (1 - chance) / draws))
-    assert [reply.selection_epsilon for reply in replies] == pytest.approx([4.0 / (2 * scale)] * draws, rel=1e-6)
+    assert [reply.numbers[1] for reply in replies] == pytest.approx([4.0 / (2 * scale)] * draws, rel=1e-6)
     release = ColumnRelease(0.3, Sketch(2, 4, 0))
-    columns, std = np.array([release.read(reply.ticks) for reply in replies]), release.mechanism.noise_std
+    columns, std = np.array([release.read(reply.octets) for reply in replies]), release.mechanism.noise_std
     assert std == pytest.approx(0.6 * release.sketch.largest_norm, rel=1e-3)  # .3 of a move of 2
     assert columns.std(axis=0) == pytest.approx(std, rel=0.07)
     assert columns.mean(axis=0) == pytest.approx(release.sketch.compress(np.array([1.0, 0.0])), abs=4 * std / 50)
@@ -227,7 +227,7 @@ def test_a_party_refuses_what_was_not_charged():
     assert "2 of 1 columns cannot be drawn" in ask(party, PublishedBallStep(np.zeros(4))).reason
     ask(party, start(n_steps=1))
     assert "1 numbers where 4 are due" in ask(party, PublishedBallStep([0.0])).reason
-    assert isinstance(ask(party, PublishedBallStep(np.zeros(4))), PublishedBallReply)
+    assert isinstance(ask(party, PublishedBallStep(np.zeros(4))), Payload)
     assert "all steps that were charged" in ask(party, PublishedBallStep(np.zeros(4))).reason
 
 
@@ -240,16 +240,17 @@ class Lying(InProcessParties):
         replies = super()._send(requests)
         first = next(iter(replies))
         reply = decode(replies[first])
-        if isinstance(reply, PublishedBallReply):
-            told = {name: getattr(reply, name) for name in ("place", "ticks", "selection_epsilon", "column_noise")}
-            replies[first] = PublishedBallReply(**{**told, **self.lie}).encode()
+        if isinstance(reply, Payload):
+            names = ("place", "selection_epsilon", "column_noise")
+            told = dict(zip(names, reply.numbers, strict=True)) | {"ticks": reply.octets} | self.lie
+            replies[first] = Payload([told[name] for name in names], told["ticks"]).encode()
         return replies
 
 
 @pytest.mark.parametrize(
     ("lie", "why"),
     [
-        ({"place": 2 * WIDTH + 2}, "chose column 7; it has 7"),
+        ({"place": 2 * WIDTH + 2}, "chose the place 14; it has 7"),
         ({"column_noise": 1.0}, "says that a step cost"),
         ({"selection_epsilon": 1.0}, "says that a step cost"),
         ({"ticks": b"1234"}, "answered with something that is not a column"),

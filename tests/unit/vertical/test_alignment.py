@@ -21,9 +21,9 @@ from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import announce
-from sottovoce.vertical.protocols.general.messages import Describe, Prepare
+from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.wire import Done, Refused
-from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
+from support.noisy_rounds import ROUNDS, RoundsStep
 from support.one_training import order
 from support.party import Line
 
@@ -187,7 +187,6 @@ def test_trainings_on_other_rows_end_and_the_same_people_change_nothing():
     training = begin()
     assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
     assert not isinstance(training.ask(AlignSetup()), Refused)
-    assert isinstance(training.ask(Prepare(1.0, 0)), Done)
     assert "data_norm" in training.ask(order(2, 1.0)).reason
 
 
@@ -207,14 +206,13 @@ def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):
     with clinic() as party:
         assert isinstance(Line(party).ask(AlignTo(announce(["a", "b"]))), Done)
         training = Line(party)
-        training.ask(Prepare(1.0, 0))
-        training.ask(RoundsStart(0.05))
+        training.ask(Describe())
     with clinic() as training.party:
         assert isinstance(Line(training.party).ask(AlignTo(announce(["a", "b"]))), Done)  # as its coordinator does
-        assert len(training.ask(RoundsStep(np.zeros(2), 1)).scores) == 2
+        assert len(training.ask(RoundsStep(np.zeros(2), 0.05)).numbers) == 2
     with clinic() as training.party:
         assert isinstance(Line(training.party).ask(AlignTo(announce(["a", "c"]))), Done)
-        assert "cannot be taken up again" in training.ask(RoundsStep(np.zeros(2), 1)).reason
+        assert "cannot be taken up again" in training.ask(RoundsStep(np.zeros(2), 0.05)).reason
         assert training.party.spent == NothingReleased()
 
 

@@ -13,7 +13,7 @@ from sottovoce.exceptions import BudgetError, DataError, LedgerError, ParameterE
 from sottovoce.ledger import Ledger
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
-from sottovoce.vertical.protocols.general.messages import Describe, Prepare
+from sottovoce.vertical.protocols.general.messages import Close, Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Frame, Refused
 from support.crossing import recorded
@@ -42,7 +42,7 @@ class Line:
 def test_answers_are_kept_and_asked_for_once(tmp_path):
     checkpoint, line = Checkpoint(tmp_path / "run"), Line()
     assert not checkpoint.is_resumed
-    requests = {"home": frame(1), "bank": frame(1), "north": frame(1, Prepare(1.0, 0))}
+    requests = {"home": frame(1), "bank": frame(1), "north": frame(1, Close())}
     first = checkpoint.answered(requests, line)
     assert (checkpoint.n_kept, checkpoint.n_taken) == (0, 0)  # nobody has looked at them yet
     checkpoint.answered({"home": frame(2), "bank": frame(2)}, line)

@@ -15,13 +15,12 @@ from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Answer, Protocol, Request
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Prepare
+from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Scores
-from sottovoce.vertical.wire import Refused
+from sottovoce.vertical.wire import Payload, Refused
 from support.clinic import TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed
-from support.noisy_rounds import RoundsScores, RoundsStart, RoundsStep
+from support.noisy_rounds import RoundsStep
 from support.pairs import by_pairs
 from support.party import decode
 
@@ -32,9 +31,9 @@ COPIES = ("one", "two", "three")
 class Tell(Request, code=250):
     """One noisy number a row, at a cost that follows from a fact that the owner declares."""
 
-    def answer(self, facts, training):
+    def answer(self, facts, worker):
         desk = yield GaussianEvent(40.0 if facts.nonnegative else 20.0)
-        return Scores(desk.noise().standard_normal(N))
+        return Payload(desk.noise().standard_normal(N))
 
 
 TELLS = Protocol(Answer("tells", "tell", private=True), (Tell,))
@@ -50,7 +49,7 @@ def charged(ledger):
 
 
 STEPS = {
-    "step": [Prepare(1.0, 0), RoundsStart(0.01), RoundsStep(shift(0.1), 1)],
+    "step": [Describe(), Describe(), RoundsStep(shift(0.1))],
     "labels": [TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1, 0.01, "m")],
     "ball": [TrainOnBall("squared", SIGNS, 1.0, 1.0, 9, 0.01, 1, 1.0, "m")],
 }
@@ -145,7 +144,7 @@ def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_a
 @pytest.mark.parametrize("at", range(6))
 def test_beside_a_ledger_that_was_brought_back_nothing_leaves_that_it_has_no_charge_for(tmp_path, ledger, at):
     """The journal is of today, and the ledger of before step ``at``."""
-    more = [RoundsStep(shift(0.2), 1), RoundsStep(shift(0.3), 1), RoundsStep(shift(0.0), 0)]
+    more = [RoundsStep(shift(value)) for value in (0.2, 0.3, 0.4)]
     requests = frames(*STEPS["step"], *more)
     place, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
     for step, raw in enumerate(requests[:-1]):
@@ -157,9 +156,8 @@ def test_beside_a_ledger_that_was_brought_back_nothing_leaves_that_it_has_no_cha
     shutil.copy(copy, place)
     known = Ledger(ledger.url)
     party = clinic(tmp_path, known)
-    left = [reply for raw in requests[-2:] if isinstance(reply := decode(party.handle(raw)), RoundsScores)]
-    # each of them is charged by itself, but the last one, which tells nothing
-    assert sum(len(reply.scores) > 0 for reply in left) <= len(charged(known))
+    left = [reply for raw in requests[-2:] if isinstance(reply := decode(party.handle(raw)), Payload)]
+    assert len(left) <= len(charged(known))  # each of them is charged by itself
     party._journal.close()
 
 

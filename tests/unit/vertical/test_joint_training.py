@@ -32,10 +32,10 @@ from sottovoce.vertical.estimators.choices import choose_engine, choose_mechanis
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.worker import named
-from sottovoce.vertical.wire import Refused
+from sottovoce.vertical.wire import Payload, Refused
 from support.crossing import recorded
 from support.interrupted import HOME, OTHERS, Federation, Killed, at, tables
-from support.party import instead
+from support.party import asked, decode, instead
 
 BUDGET = {"epsilon": 4.0, "delta": 1e-5}
 N = 300
@@ -193,10 +193,10 @@ def test_what_crosses_holds_no_row_margin_or_label_but_to_the_label_holder(make)
         each for each in up if any(isinstance(value, np.ndarray) and len(value) >= N for value in vars(each).values())
     ]
     assert not long
-    assert {type(each).__name__ for each in up} == {"Equipped", "Done", "Card", "Opened"}
+    assert {type(each).__name__ for each in up} == {"Description", "Done", "Payload"}
     plan = model.plan_.joint
-    (opened,) = [each.values for each in up if isinstance(each, messages.Opened) and len(each.values)]
-    assert len(opened) == sum(plan.n_opened(step) for step in range(plan.n_steps + 1))  # the others compare
+    (opened,) = [each.numbers for each in up if isinstance(each, Payload) and len(each.numbers) > 2]
+    assert len(opened) - 2 == sum(plan.n_opened(step) for step in range(plan.n_steps + 1))  # the others compare
 
 
 # --- helpers ----------------------------------------------------------------------------------------------------------
@@ -336,7 +336,7 @@ def test_bounds_and_options_are_checked_before_anything_is_sent():
             with pytest.raises(ParameterError, match=name):
                 sparse(**{name: value}).fit(given)
     assert {type(each.message).__name__ for each in crossed} <= {
-        "Describe", "Description", "Equipped", "Close", "Done",
+        "Describe", "Description", "Close", "Done",
     }  # fmt: skip
     X, y = table()
     unbounded = [Party(X[:, :3], name="bank", y=y), Party(X[:, 3:], name="clinic", data_norm=2.0)]
@@ -394,12 +394,14 @@ def test_the_receipt_says_what_the_claim_rests_on(make, holds):
 
 
 class Broken(Party):
-    """Refuses a kind of request."""
+    """Refuses a kind of request, with a model where that says so."""
 
-    kind = None
+    kind = messages.Join
+    keeps = False
 
     def handle(self, raw):
-        if raw[32:34] != self.kind.code.to_bytes(2, "little"):
+        request = asked(raw)
+        if not isinstance(request, self.kind) or bool(getattr(request, "model", "")) != self.keeps:
             return super().handle(raw)
         super().handle(instead(raw, Describe()))  # it counts as a step
         return Refused("it has a headache").encode()
@@ -407,15 +409,16 @@ class Broken(Party):
 
 @EACH
 @pytest.mark.parametrize(
-    ("kind", "charged"), [(messages.Connect, False), (messages.Join, True), (messages.KeepJoint, True)]
+    ("kind", "keeps"),
+    [*((kind, False) for kind in (messages.Connect, messages.Poll, messages.Join)), (messages.Poll, True)],
 )
-def test_a_party_that_fails_ends_the_training_at_all(make, kind, charged, tmp_path):
+def test_a_party_that_fails_ends_the_training_at_all(make, kind, keeps, tmp_path):
     """Up to the start it costs nothing, in nobody's account."""
     ledger = Ledger(f"sqlite:///{tmp_path / 'budget.db'}", who="tester")
     ledger.create("people", epsilon=8.0, delta=1e-4, adjacency="replace-one", allow_nonprivate=True)
     given = parties(budget=(5.0, 1e-4))
     given[1] = broken = Broken(table()[0][:, 3:], name="clinic", data_norm=2.0, data_bound=1.0, budget=(5.0, 1e-4))
-    broken.kind = kind
+    broken.kind, broken.keeps, charged = kind, keeps, keeps or kind is messages.Join
     with pytest.raises(PartyError) as caught:
         make(ledger=ledger, dataset="people").fit(given)
     text = str(caught.value)
@@ -424,15 +427,15 @@ def test_a_party_that_fails_ends_the_training_at_all(make, kind, charged, tmp_pa
     event = make().plan(parties()).event
     assert (given[0].spent == event) == (ledger.spent("people")[0] > 3.0) == charged
     assert charged or ledger.spent("people")[0] == 0.0
-    assert (broken.spent == event) == (kind is messages.KeepJoint)
+    assert (broken.spent == event) == keeps
     assert no_thread_is_left()
 
 
 @pytest.mark.parametrize(
     ("liars", "lie", "words"),
     [
-        (1, lambda told: told[:-8] + bytes(8), "refused KeepJoint: its training opened other numbers than it is told"),
-        (2, lambda told: messages.Opened(0, 1, [1.0, 2.0]).encode(), "'bank' says that 2 numbers were opened, which"),
+        (1, lambda told: np.append(told[:-1], 0.0), "refused Poll: its training opened other numbers than it is told"),
+        (2, lambda told: [0, 1, 1.0, 2.0], "'bank' says that 2 numbers were opened, which"),
     ],
     ids=["one", "all"],
 )
@@ -440,7 +443,8 @@ def test_parties_that_tell_of_other_numbers_are_named(liars, lie, words):
     class Lying(Party):
         def handle(self, raw):
             told = super().handle(raw)
-            return lie(told) if told[4:6] == messages.Opened.code.to_bytes(2, "little") and len(told) > 60 else told
+            numbers = getattr(decode(told), "numbers", ())
+            return Payload(lie(numbers)).encode() if len(numbers) > 4 else told
 
     X, y = table()
     kinds = [Lying] * liars + [Party] * (2 - liars)

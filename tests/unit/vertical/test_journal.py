@@ -14,24 +14,19 @@ from sottovoce.vertical import Party
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.sessions import MOST_OPEN, MachineError
-from sottovoce.vertical.protocols.general.messages import Close, Describe, Keep, Prepare
-from sottovoce.vertical.wire import Done, Frame, Refused
+from sottovoce.vertical.protocols.general.messages import Close, Describe
+from sottovoce.vertical.wire import Done, Frame, Payload, Refused
 from support.clinic import NAME, TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed, at_line
-from support.noisy_rounds import ROUNDS, RoundsScores, RoundsStart, RoundsStep, RoundsWorker
+from support.noisy_rounds import RoundsKeep, RoundsStep
 from support.party import decode
 
 OTHER = bytes(16)
 LOST = "this session cannot be taken up again here; the party's own log says why. Begin again."
 MESSAGES = [
-    Describe(),
-    Prepare(1.0, 0),
-    RoundsStart(0.01),
-    RoundsStep(shift(0.0), 1),
-    RoundsStep(shift(0.1), 1),
-    RoundsStep(shift(0.2), 1),
-    RoundsStep(shift(0.3), 0),
-    Keep("m"),
+    *[Describe()] * 3,
+    *(RoundsStep(shift(value)) for value in (0.0, 0.1, 0.2, 0.3)),
+    RoundsKeep("m", shift(0.3)),
 ]
 REQUESTS = frames(*MESSAGES)
 
@@ -56,8 +51,7 @@ def killed(*given, **named):
 def test_killed_at_any_line_a_step_has_one_answer_and_one_charge(tmp_path, ledger, n_steps):
     """Three times at each step, at lines that are drawn; what was drawn never follows from a key."""
     draw, most, n_killed = np.random.default_rng(7), 100, 0
-    steps = [RoundsStep(shift(0.01 * k), 1) for k in range(n_steps)]
-    for raw in frames(Prepare(1.0, 0), RoundsStart(0.002), *steps):
+    for raw in frames(*(RoundsStep(shift(0.01 * k), 0.002) for k in range(n_steps))):
         left = set()
         for number in (*draw.integers(1, most, 3), 0, 0):
             party, (executed, tracer) = clinic(tmp_path, ledger), at_line(number)
@@ -73,7 +67,7 @@ def test_killed_at_any_line_a_step_has_one_answer_and_one_charge(tmp_path, ledge
         assert len(left) == 1
         assert not isinstance(decode(*left), Refused)
     assert n_killed >= 2 * n_steps, most
-    assert charges(ledger) == [(step, GaussianEvent(500.0)) for step in range(3, n_steps + 3)]
+    assert charges(ledger) == [(step, GaussianEvent(500.0)) for step in range(1, n_steps + 1)]
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["the same process", "another one"])
@@ -82,15 +76,15 @@ def test_an_answer_whose_charge_is_cancelled_meanwhile_stays(tmp_path, ledger, m
     party = clinic(tmp_path, ledger)
     for raw in REQUESTS[:3]:
         party.handle(raw)
-    true = RoundsWorker.step
+    true = RoundsStep.told
 
     def cancelled(*given, **named):
         ledger.cancel(ledger.history("people")[-1].charge, "by hand")
         return true(*given, **named)
 
-    monkeypatch.setattr(RoundsWorker, "step", cancelled)
+    monkeypatch.setattr(RoundsStep, "told", cancelled)
     assert isinstance(decode(party.handle(REQUESTS[3])), Refused)
-    monkeypatch.setattr(RoundsWorker, "step", true)
+    monkeypatch.setattr(RoundsStep, "told", true)
     if again:
         party._journal.close()
         party = clinic(tmp_path, ledger)
@@ -111,13 +105,13 @@ def kept(folder):
 
 def test_what_never_left_is_drawn_anew(tmp_path, ledger, monkeypatch):
     """Its charge is that of the answer which leaves: one for one."""
-    drawn, step = [], RoundsWorker.step
+    drawn, step = [], RoundsStep.told
 
-    def watched(self, request, noise):
-        drawn.append(step(self, request, noise))
+    def watched(self, table, noise):
+        drawn.append(step(self, table, noise))
         return drawn[-1]
 
-    monkeypatch.setattr(RoundsWorker, "step", watched)
+    monkeypatch.setattr(RoundsStep, "told", watched)
     for raw in REQUESTS[:3]:
         party = clinic(tmp_path, ledger)
         party.handle(raw)
@@ -130,8 +124,8 @@ def test_what_never_left_is_drawn_anew(tmp_path, ledger, monkeypatch):
                 party.handle(REQUESTS[3])
         party._journal.close()
     party = clinic(tmp_path, ledger)
-    left = decode(party.handle(REQUESTS[3])).scores
-    assert [np.array_equal(left, each.scores) for each in drawn] == [False, False, True]
+    left = decode(party.handle(REQUESTS[3])).numbers
+    assert [np.array_equal(left, each.numbers) for each in drawn] == [False, False, True]
     assert charges(ledger) == [(4, GaussianEvent(100.0))]
 
 
@@ -146,9 +140,9 @@ def test_another_request_after_a_crash_is_another_release(tmp_path, ledger, monk
             party.handle(REQUESTS[4])
     party._journal.close()
     party = clinic(tmp_path, ledger)
-    other = frames(*MESSAGES[:4], RoundsStep(shift(0.1 + 1e-9), 1))[-1]
+    other = frames(*MESSAGES[:4], RoundsStep(shift(0.1 + 1e-9)))[-1]
     answer = party.handle(other)
-    assert isinstance(decode(answer), RoundsScores)
+    assert isinstance(decode(answer), Payload)
     assert [step for step, _ in charges(ledger)] == [4, 5, 5]
     party._journal.close()
     party = clinic(tmp_path, ledger)
@@ -186,7 +180,7 @@ def test_without_its_memory_a_session_is_charged_again(tmp_path, ledger, lost):
         place.write_bytes(copies[-2])
     party = clinic(tmp_path, ledger)
     again = [party.handle(raw) for raw in REQUESTS[0 if lost == "all" else 3 : 4]]
-    assert np.std(decode(again[-1]).scores - decode(answer).scores) > 100.0
+    assert np.std(decode(again[-1]).numbers - decode(answer).numbers) > 100.0
     assert [step for step, _ in charges(ledger)] == [4, 4]
 
 
@@ -202,7 +196,7 @@ def test_an_answer_whose_charge_is_open_waits_also_after_a_step_that_was_taken_b
         with monkeypatch.context() as patch:
             patch.setattr(owner, name, broken)
             assert decode(party.handle(REQUESTS[place])).reason == "broken"
-    assert isinstance(decode(party.handle(REQUESTS[3])), RoundsScores)
+    assert isinstance(decode(party.handle(REQUESTS[3])), Payload)
     assert [each.state for each in ledger.history("people")] == ["committed"]
 
 
@@ -299,22 +293,3 @@ def test_what_is_no_journal_is_refused(tmp_path):
         Journal(tmp_path / "clinic")
     with pytest.raises(ParameterError, match="journal must be a Journal"):
         Party(TABLE, name="clinic", journal=tmp_path)
-
-
-# --- seeds ------------------------------------------------------------------------------------------------------------
-
-
-def test_a_seed_stays_what_it_is(tmp_path, ledger):
-    """Where the noise of a trial is goes with the session: no step draws what another one has drawn."""
-
-    def answers(party, requests):
-        party.seed(7)
-        return [party.handle(raw) for raw in requests]
-
-    plain = answers(Party(TABLE, name="clinic", data_norm=1.0, data_bound=1.0, protocols=[ROUNDS]), REQUESTS)
-    for first, last in ((0, 4), (4, 5), (5, len(REQUESTS))):
-        party = clinic(tmp_path, ledger)
-        assert answers(party, REQUESTS[first:last]) == plain[first:last]
-        party._journal.close()
-    assert [step for step, _ in charges(ledger)] == [4, 5, 6]
-    assert all(each.seeded for each in ledger.history("people"))

@@ -14,7 +14,7 @@ from sottovoce.vertical.mechanisms import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.sessions import MachineError, Place
 from sottovoce.vertical.protocols.exact.messages import LbfgsStart
-from sottovoce.vertical.protocols.local_models.messages import Trained
+from sottovoce.vertical.wire import Payload
 from support.one_training import cost, order
 from support.party import Line, decode, request
 
@@ -44,7 +44,7 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     monkeypatch.setattr(
         GridGaussian, "release", lambda *given: (seen.extend(ledger.history("clinic columns")), release(*given))[1]
     )
-    assert isinstance(request(party, SEND), Trained)
+    assert isinstance(request(party, SEND), Payload)
     (charge,) = seen
     assert (charge.event, charge.adjacency, charge.seeded) == (EVENT, Adjacency.REPLACE_ONE, False)
     assert charge.plan == {
@@ -60,7 +60,7 @@ def test_nobody_spends_it_twice(ledger):
     """Another object, a selection of rows: one account."""
     first = clinic(ledger)
     others = [clinic(ledger.url), first.take([3, 1])]
-    assert isinstance(request(first, SEND), Trained)
+    assert isinstance(request(first, SEND), Payload)
     for party in others:
         assert "would bring what was spent" in request(party, order(party.n_rows, 0.2)).reason
         assert party.spent == EVENT
@@ -75,7 +75,7 @@ def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
     assert budget.charge(NothingReleased()) == ""
     assert ledger.history("open") == []
     party = Party(X, name="clinic", ledger=ledger, dataset="open")
-    assert "none covers 'exact', and it does not answer LbfgsStart" in request(party, LbfgsStart(5)).reason
+    assert "none covers 'exact', and it does not answer LbfgsStart" in request(party, LbfgsStart(1.0, 0, 5)).reason
 
 
 def test_a_seeded_party_says_so_in_the_ledger(ledger):
@@ -98,7 +98,7 @@ def test_a_ledger_that_cannot_be_read_lets_nothing_through(ledger, monkeypatch, 
             caplog.clear()
             assert decode(party.handle(raw)).reason == "its ledger cannot be used now; the party's own log says why"
             assert "the ledger of party 'clinic'" in caplog.text and "/secret/place is locked" in caplog.text
-    assert isinstance(decode(party.handle(raw)), Trained)
+    assert isinstance(decode(party.handle(raw)), Payload)
     assert len(ledger.history("clinic columns")) == 1
 
 

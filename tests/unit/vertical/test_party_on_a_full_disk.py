@@ -15,23 +15,22 @@ import pytest
 from sottovoce.exceptions import LedgerError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.protocols.general.messages import Afford, Keep, Prepare
+from sottovoce.vertical.protocols.general.messages import Afford, Describe
 from sottovoce.vertical.wire import Frame, Refused
 from support.clinic import NAME, clinic, frames, new_ledger, shift
 from support.interrupted import draws_by_place
-from support.noisy_rounds import RoundsStart, RoundsStep
+from support.noisy_rounds import RoundsKeep, RoundsStep
 from support.party import decode
 
 MESSAGES = [
-    Prepare(1.0, 0),
+    Describe(),
     Afford('{"kind": "gaussian", "noise_multiplier": 50.0}'),
-    RoundsStart(0.01),
-    RoundsStep(shift(0.0), 1),
-    RoundsStep(shift(0.1), 1),
-    Keep("m"),
+    RoundsStep(shift(0.0)),
+    RoundsStep(shift(0.1)),
+    RoundsKeep("m", shift(0.1)),
 ]
 REQUESTS = frames(*MESSAGES)
-CHARGED = [4, 5]
+CHARGED = [3, 4]
 
 
 class Site:
@@ -217,7 +216,7 @@ def test_another_request_after_a_step_that_was_given_back(site, whole):
     """It is as if the first had never been asked: the other one is answered, once, and charged for."""
     disks, answers = whole
     place = CHARGED[0] - 1
-    other = Frame(NAME, place + 1, RoundsStep(shift(0.7), 1).encode()).encode()
+    other = Frame(NAME, place + 1, RoundsStep(shift(0.7)).encode()).encode()
     for restarts in (False, True):
         site.put_back(disks[place])
         with Failing(1):

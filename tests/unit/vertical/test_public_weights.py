@@ -5,7 +5,6 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import ParameterError
 from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.protocols.local_models.plan import public_weight
 from sottovoce.vertical.protocols.local_models.trainings import LogisticOnLabelsPlan, SquaredOnLabelsPlan
@@ -53,20 +52,6 @@ def test_limits():
     numbers = plan_of(SquaredOnLabelsPlan)
     alone = weight(numbers, is_classification=False)
     assert weight(numbers, n_others=4, is_classification=False) == pytest.approx(alone / 4)
-
-
-def test_a_weight_of_ones_own():
-    X = np.random.default_rng(0).uniform(-1.0, 1.0, (100, 4))
-    parties = split_columns(X, [2, 1, 1], data_norm=dict.fromkeys(("party2", "party3"), 1.0))
-    model = VerticalLogisticRegression(
-        epsilon=1.0, delta=1e-5, classes=[-1, 1], mechanism_options={"combination": 0.6}
-    ).fit(parties, np.sign(X[:, 0]))
-    assert model.plan_.weights == {"party2": 0.3, "party3": 0.3}
-    assert model.guarantee_.parameters["combination"] == 0.6
-    assert not any(name.startswith("weight") for name in model.guarantee_.parameters)
-    model.set_params(mechanism_options={"combination": -0.1})
-    with pytest.raises(ParameterError, match=r"'combination'\] must .* got -0.1.* None takes weights by public facts"):
-        model.fit(parties, np.sign(X[:, 0]))
 
 
 def compared(make, n, options, **changed):

@@ -29,6 +29,7 @@ RUNS = {
     "local models": (lambda **more: VerticalLogisticRegression(**PRIVATE, **more), ROWS),
     "Frank-Wolfe": (lambda **more: VerticalLasso(**SPARSE, **more), CELLS),
 }  # fmt: skip
+FROM_THE_START = ("exact by L-BFGS", "exact, smoothed hinge")  # what their parties hold ends with the process
 
 
 def federation(folder, run):
@@ -110,5 +111,5 @@ def test_a_run_that_is_cut_off_goes_on(tmp_path, whole, kind):
         result, n_asked = fit()
         assert result == expected, number
         assert made.charges() == charges, number
-        assert n_asked <= n_exchanges - number + 2
+        assert n_asked <= n_exchanges - number + 2 or run in FROM_THE_START
         made.end(HOME, *OTHERS)

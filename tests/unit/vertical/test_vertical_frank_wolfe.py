@@ -32,10 +32,10 @@ from sottovoce.vertical.protocols.frank_wolfe.columns import (
     signed_column,
     unpack_places,
 )
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, Chosen, KeepWeights, TrainOnBall
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, KeepWeights, TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
 from sottovoce.vertical.protocols.scoring.messages import ShowColumn
-from sottovoce.vertical.wire import Refused
+from sottovoce.vertical.wire import Payload, Refused
 from support.crossing import recorded
 from support.party import asked
 from support.party import request as ask
@@ -254,9 +254,9 @@ def test_other_requests_that_are_refused():
 def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
     original = TrainOnBall.answer
 
-    def otherwise(self, facts, training):
-        reply = yield from original(self, facts, training)
-        return Chosen(reply.places, 2.0 * self.selection)
+    def otherwise(self, facts, worker):
+        reply = yield from original(self, facts, worker)
+        return Payload([2.0 * self.selection], reply.octets)
 
     monkeypatch.setattr(TrainOnBall, "answer", otherwise)
     with pytest.raises(PartyError, match="says that each of its choices spent"):

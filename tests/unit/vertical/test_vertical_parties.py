@@ -20,24 +20,21 @@ from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
 from sottovoce.vertical.protocols.exact.messages import (
     LbfgsDirection,
     LbfgsGradient,
-    LbfgsMove,
-    LbfgsProducts,
-    LbfgsScores,
+    LbfgsKeep,
     LbfgsStart,
 )
-from sottovoce.vertical.protocols.exact.worker import Subproblem
 from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex
-from sottovoce.vertical.protocols.general.messages import Describe, Description, Keep, Prepare
-from sottovoce.vertical.protocols.scoring.messages import Score, Scores
+from sottovoce.vertical.protocols.general.messages import Describe, Description
+from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import FRAME_BYTES, Done, Refused
+from sottovoce.vertical.wire import FRAME_BYTES, Done, Payload, Refused
 from support.crossing import recorded
-from support.noisy_rounds import ROUNDS, RoundsStart, RoundsStep
+from support.noisy_rounds import ROUNDS
 from support.pairs import by_pairs
 from support.party import decode, request, worker_of
 
 INF = math.inf
-PREPARE = Prepare(1.0, 0)
+OPEN = LbfgsStart(1.0, 0, 5)
 
 
 def table(seed, n=50, widths=(3, 4)):
@@ -93,7 +90,6 @@ def test_counters_are_the_sum_of_what_crossed():
     blocks, y = table(0, n=80)
     parties = joined(blocks)
     with recorded(parties) as crossings:
-        parties.exchange(PREPARE, Done)
         history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=4, tol=0.0)
         during = len(crossings)
     for uplink, total, frame in ((True, parties.uplink_bytes, 0), (False, parties.downlink_bytes, FRAME_BYTES)):
@@ -118,13 +114,11 @@ def test_an_own_model_is_what_messages_would_have_made_bit_for_bit(loss, kind, s
     width, intercept = shape
     (block,), y = table(3, widths=(width,))
     parties = joined([kind(block)])
-    parties.exchange(Prepare(0.7, intercept), Done)
-    lbfgs(parties, ScoreProblem(loss, y), l2=0.7, intercept=bool(intercept))
-    parties.exchange(Keep("m"), Done)
-    own = Alone(Subproblem(parties.own("p0").columns(intercept=bool(intercept)), 0.7))
-    lbfgs(own, ScoreProblem(loss, y), l2=0.7, intercept=bool(intercept))
-    part = parties.own("p0").part("m")
-    assert (own.coefficients[0].tobytes(), own.coefficients[1]) == (part.coef.tobytes(), part.intercept)
+    own = Alone(parties.own("p0").table)
+    for trained in (parties, own):
+        lbfgs(trained, ScoreProblem(loss, y), l2=0.7, model="m", intercept=bool(intercept))
+    (coef, alone), part = own.worker.coefficients, parties.own("p0").part("m")
+    assert (coef.tobytes(), alone) == (part.coef.tobytes(), part.intercept)
 
 
 def test_a_refusal_is_counted_and_so_is_what_came_with_it():
@@ -132,7 +126,7 @@ def test_a_refusal_is_counted_and_so_is_what_came_with_it():
     blocks, _ = table(0)
     parties = InProcessParties([Party(blocks[0], name="p0", budget=(1.0, 1e-6)), Party(blocks[1], name="p1")])
     with recorded(parties) as crossings, pytest.raises(PartyError, match="'p0' refused LbfgsStart: its budget"):
-        parties.exchange(LbfgsStart(5), Done)
+        parties.exchange(OPEN, Done)
     assert [type(crossing.message) for crossing in crossings if crossing.uplink] == [Refused, Done]
     assert parties.uplink_bytes == sum(crossing.n_bytes for crossing in crossings if crossing.uplink)
 
@@ -152,9 +146,9 @@ def test_replies_come_in_the_order_of_the_parties():
     [
         (b"", "answered Describe with no Description"),
         (b"\x80\x04garbage that is long enough", "answered Describe with no Description"),
-        (Scores([1.0]).encode()[:-1], "answered Describe with no Description"),
-        (Scores([1.0]).encode() + b"x", "answered Describe with no Description"),
-        (Scores([1.0]).encode(), "answered Describe with no Description: no message has kind 8 here"),
+        (Payload([1.0]).encode()[:-1], "answered Describe with no Description"),
+        (Payload([1.0]).encode() + b"x", "answered Describe with no Description"),
+        (Payload([1.0]).encode(), "answered Describe with no Description: no message has kind 16 here"),
         (Describe().encode(), "answered Describe with no Description: no message has kind 14 here"),
         (Refused("no").encode(), "refused Describe: no"),
         (None, "answered with NoneType, not with bytes"),
@@ -187,9 +181,8 @@ def test_names_must_differ_and_exist():
 def test_vectors_of_the_wrong_length_are_refused(length):
     blocks, _ = table(0)
     party = Party(blocks[0], name="p")
-    request(party, PREPARE)
+    request(party, OPEN)
     wrong = np.zeros(length)
-    request(party, LbfgsStart(5))
     assert (
         request(party, LbfgsGradient(0.0, wrong, [1.0])).reason
         == f"LbfgsGradient.slopes has {length} numbers for 50 rows"
@@ -197,24 +190,18 @@ def test_vectors_of_the_wrong_length_are_refused(length):
     if length > 1:
         reply = request(party, LbfgsGradient(0.0, np.zeros(50), wrong))
         assert reply.reason == f"LbfgsGradient.curvature has {length} numbers for 50 rows"
-    assert isinstance(request(party, LbfgsGradient(0.0, np.ones(50), [1.0])), LbfgsProducts)
+    assert isinstance(request(party, LbfgsGradient(0.0, np.ones(50), [1.0])), Payload)
     for coefficients in ([], [1.0, 1.0], [1.0, 1.0, 1.0]):
         assert isinstance(request(party, LbfgsDirection(coefficients)), Refused)
-    assert isinstance(request(party, LbfgsDirection([-1.0])), LbfgsScores)
+    assert isinstance(request(party, LbfgsDirection([-1.0])), Payload)
 
 
 def test_steps_without_their_start_are_refused():
     blocks, _ = table(0)
-    party = Party(blocks[0], name="p", data_norm=1.0, protocols=[ROUNDS])
-    steps = (LbfgsGradient(0.0, np.zeros(50), []), LbfgsDirection([1.0]), LbfgsMove(1.0), RoundsStep(np.zeros(50), 1))
-    for start, allowed in ((None, ()), (RoundsStart(1.0), (RoundsStep,)), (PREPARE, ())):
-        if start is not None:
-            assert isinstance(request(party, start), Done)
-        for step in steps:
-            if not isinstance(step, allowed):
-                assert request(party, step).reason == f"{type(step).__name__} came without its start"
-    assert "no training" in request(party, Keep("m")).reason
-    assert "a penalty needs l2 >= 0" in request(party, Prepare(-1.0, 0)).reason
+    party = Party(blocks[0], name="p")
+    for step in (LbfgsGradient(0.0, np.zeros(50), []), LbfgsDirection([1.0]), LbfgsKeep(1.0, "m")):
+        assert request(party, step).reason == f"{type(step).__name__} came without its start"
+    assert "a penalty needs l2 >= 0" in request(party, LbfgsStart(-1.0, 0, 5)).reason
     assert "no part of a model named 'm'" in request(party, Score("m")).reason
 
 
@@ -229,11 +216,10 @@ def test_a_long_name_is_refused_in_few_words():
 
 
 @pytest.mark.parametrize("budget", [(0.0, 0.0), (1.0, 1e-6), (1e6, 0.5)])
-@pytest.mark.parametrize("message", [LbfgsStart(5), BallVertex(np.ones(3), 0.0)])
+@pytest.mark.parametrize("message", [OPEN, BallVertex(np.ones(3), 0.0)])
 def test_a_budget_refuses_what_has_no_noise(message, budget):
     for answers in (None, {"noisy-rounds"}):
         party = Party(np.ones((3, 2)), name="p", budget=budget, answers=answers, protocols=[ROUNDS])
-        assert isinstance(request(party, PREPARE), Done if answers else Refused)
         assert "its budget is epsilon=" in request(party, message).reason
         assert isinstance(request(party, LbfgsGradient(0.0, np.zeros(3), [])), Refused)
         assert isinstance(party.spent, NothingReleased)
@@ -246,13 +232,12 @@ def test_a_budget_refuses_scores():
     assert "which its budget does not cover" in request(party, Score("m")).reason
     free = Party(np.ones((3, 2)), name="p")
     free.adopt("m", Part(np.ones(2), 0.5))
-    assert request(free, Score("m")).scores == pytest.approx(2.5)
+    assert request(free, Score("m")).numbers == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize("message", [LbfgsStart(5), BallVertex(np.ones(3), 0.0)])
+@pytest.mark.parametrize("message", [OPEN, BallVertex(np.ones(3), 0.0)])
 def test_without_a_budget_it_is_recorded(message):
     party = Party(np.ones((3, 2)), name="p")
-    request(party, PREPARE)
     for _ in range(2):
         assert not isinstance(request(party, message), Refused)
         assert isinstance(party.spent, NonPrivateEvent) or math.isinf(epsilon_of(party.spent, 1e-6))
@@ -287,7 +272,7 @@ def test_rows_are_taken_in_order_with_all_facts():
     assert (list(some.ids), list(some.y), some.data_norm, some.name) == (["c", "a"], [3, 1], 3.0, "p")
     assert some.spent == party.spent
     some.adopt("m", Part(np.array([1.0, 10.0]), 0.0))
-    assert request(some, Score("m")).scores == pytest.approx([54.0, 10.0])
+    assert request(some, Score("m")).numbers == pytest.approx([54.0, 10.0])
 
 
 # --- an error of a party quotes no data -------------------------------------------------------------------------------
@@ -314,8 +299,7 @@ def test_an_unforeseen_error_quotes_no_data(method, message, monkeypatch, caplog
     caplog.set_level(logging.ERROR)
     party = Party(np.full((3, 2), SENTINEL), name="p")
     party.adopt("kept", Part(np.ones(2), 0.0))
-    request(party, PREPARE)
-    request(party, LbfgsStart(5))
+    request(party, OPEN)
     monkeypatch.setattr(Columns, method, quotes)
     raw = request(party, message).encode()
     assert decode(raw).reason == "it failed there; the party's own log says more"
@@ -347,17 +331,12 @@ def test_no_column_and_no_coefficient_crosses_in_a_training_without_noise():
         secrets.extend(worker_of(party).x.copy() for party in parties.parties.values())
 
     with recorded(parties) as crossings:
-        parties.exchange({name: Prepare(0.7, int(name == "p0")) for name in parties.names}, Done)
-        lbfgs(parties, ScoreProblem(Logistic(), y), l2=0.7, max_iter=8, tol=0.0, after=remember)
-        parties.exchange(Keep("m"), Done)
-    told = [crossing.message for crossing in crossings if crossing.uplink]
-    assert {type(each) for each in told} == {Done, LbfgsProducts, LbfgsScores}
+        lbfgs(parties, ScoreProblem(Logistic(), y), l2=0.7, model="m", max_iter=8, tol=0.0, after=remember)
+    told = [crossing.message.numbers for crossing in crossings if isinstance(crossing.message, Payload)]
+    assert len(told) == 2 * 3 * 8
     numbers = np.abs(np.concatenate([each[np.abs(each) > 1e-8] for each in secrets]))
-    for message in told:
-        for value in (getattr(message, name) for name in message.layout()):
-            for secret in secrets:
-                size = np.linalg.norm(value) * np.linalg.norm(secret)
-                assert np.shape(value) != secret.shape or abs(value @ secret) < (1.0 - 1e-9) * size  # no multiple of it
-            if isinstance(message, LbfgsProducts) or np.shape(value) == (40,):
-                apart = np.abs(np.abs(np.ravel(value))[:, None] - numbers)
-                assert not (apart <= 1e-11 * numbers).any()
+    for value in (each[:40] if len(each) == 43 else each for each in told):  # scores have three sums behind them
+        for secret in secrets:
+            size = np.linalg.norm(value) * np.linalg.norm(secret)
+            assert np.shape(value) != secret.shape or abs(value @ secret) < (1.0 - 1e-9) * size  # no multiple of it
+        assert not (np.abs(np.abs(value)[:, None] - numbers) <= 1e-11 * numbers).any()

@@ -43,26 +43,17 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import VerticalSolution
+from sottovoce.vertical.coordinator.plan import VerticalSolution, checked
 from sottovoce.vertical.estimators.choices import known_options
 from sottovoce.vertical.estimators.sparse import VerticalLasso
-from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, Training, count, refuse, within
+from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
 from sottovoce.vertical.protocols.frank_wolfe.columns import place_of
 from sottovoce.vertical.protocols.frank_wolfe.messages import check_ball
 from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
-from sottovoce.vertical.wire import Count, Done, Message
+from sottovoce.vertical.wire import Count, Done, Payload
 
 # --- messages ---------------------------------------------------------------------------------------------------------
-
-
-class PublishedBallReply(Message, code=74):
-    """Twice the column, plus 1 for a step down; the noisy column in whole ticks; pure epsilon and noise multiplier."""
-
-    place: Count
-    ticks: bytes
-    selection_epsilon: float
-    column_noise: float
 
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
@@ -121,7 +112,7 @@ class PublishedBallWorker:
             return f"PublishedBallStep has {len(request.predicted)} numbers where {self._release.size} are due"
         return ""
 
-    def step(self, request: "PublishedBallStep") -> PublishedBallReply:
+    def step(self, request: "PublishedBallStep") -> Payload:
         """Choose a signed column by noisy maximum, and share it with noise."""
         self._steps += 1
         sums = self._scores.at(self._release.sketch.spread(cut(request.predicted)))
@@ -135,7 +126,8 @@ class PublishedBallWorker:
         # a steep positive derivative is a step down
         place = place_of(column, -1 if best < len(drawn) else 1)
         shared = self._release.release(bounded_column(self._table, column, self._data_bound), self._noise)
-        return PublishedBallReply(place, shared, 2.0 * _MOVE / scale, self._release.event.noise_multiplier)
+        told = np.array([place, 2.0 * _MOVE / scale, self._release.event.noise_multiplier])
+        return Payload(told, shared)
 
 
 class PublishedBallStart(Request, code=72):
@@ -157,27 +149,31 @@ class PublishedBallStart(Request, code=72):
     sketch_rows: Count
     sketch_seed: Count
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
         bound = check_ball(facts, self)
         within("column_noise", self.column_noise, 1e-6, 1e6)
         count("sketch_rows", self.sketch_rows)
         Sketch(facts.n_rows, self.sketch_rows, self.sketch_seed)  # what it refuses is refused before the charge
         choice = _choice_epsilon(self.selection, self.clip, facts.n_rows)
         desk = yield _steps_event(choice, self.column_noise, self.n_steps)  # charged at what the steps are worth
-        training.worker = PublishedBallWorker(desk.table, bound, self, desk.noise())
+        desk.worker = PublishedBallWorker(desk.table, bound, self, desk.noise())
         return Done()
 
 
 class PublishedBallStep(Request, code=73):
-    """What the released columns predict, one number a row of the sketch; take one step."""
+    """What the released columns predict, one number a row of the sketch; take one step.
+
+    The answer is twice the column, plus 1 for a step down, pure epsilon and noise multiplier; and the noisy column in
+    whole ticks.
+    """
 
     predicted: Vector
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[PublishedBallReply]:
-        worker = training.open(PublishedBallWorker, self)
-        refuse(worker.why_not(self))
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
+        steps = opened(PublishedBallWorker, worker, self)
+        refuse(steps.why_not(self))
         yield None
-        return worker.step(self)
+        return steps.step(self)
 
 
 # --- the plan, and the coordinator's side -----------------------------------------------------------------------------
@@ -290,7 +286,7 @@ class PublishedBallPlan(PrivateBallPlan):
         predicted = np.zeros(self.column.size)
         for step in range(self.n_steps):
             size = 2.0 / (p_min * step + 2.0)
-            replies = parties.exchange(dict.fromkeys(names, PublishedBallStep(predicted)), PublishedBallReply)
+            replies = parties.exchange(dict.fromkeys(names, PublishedBallStep(predicted)), Payload)
             predicted = (1.0 - size) * predicted
             for name, reply in replies.items():
                 column, sign, shared = self._checked(name, reply)
@@ -315,18 +311,18 @@ class PublishedBallPlan(PrivateBallPlan):
             sketch_seed=self.sketch_seed,
         )
 
-    def _checked(self, name: str, reply: PublishedBallReply) -> tuple[int, int, Vector]:
+    def _checked(self, name: str, reply: Payload) -> tuple[int, int, Vector]:
         """Return the column, the sign of the step and the noisy column, if they are what was planned."""
-        column, sign = self.checked_place(name, reply.place)
-        spent = reply.selection_epsilon, reply.column_noise
-        planned = self.selection_epsilon(name), self.column.noise_multiplier
+        place, *spent = checked(name, reply.numbers, 3).tolist()
+        column, sign = self.checked_place(name, place)
+        planned = [self.selection_epsilon(name), self.column.noise_multiplier]
         if spent != planned:
             raise PartyError(
                 f"party {name!r} says that a step cost {spent!r}; planned was {planned!r}: bring all parties to the "
                 "same version."
             )
         try:
-            return column, sign, self.column.read(reply.ticks)
+            return column, sign, self.column.read(reply.octets)
         except MessageError as error:
             raise PartyError(f"party {name!r} answered with something that is not a column: {error}") from error
 

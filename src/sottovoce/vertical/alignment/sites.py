@@ -7,15 +7,9 @@ from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, Pa
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.alignment.messages import (
-    AlignRespond,
-    AlignResponse,
-    AlignSet,
-    AlignSetup,
-    AlignTo,
-)
+from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.wire import Done, Payload
 
 
 def align_over(parties: Parties, *, client: str | None = None, people: Sequence[str] | None = None) -> AlignmentReport:
@@ -88,11 +82,11 @@ def _held_by_all(
     for name, most in others.items():
         if len(common) < least:
             break
-        client, setup = PsiClient(common), talk.ask(name, AlignSetup(), AlignSet).points
+        client, setup = PsiClient(common), talk.ask(name, AlignSetup(), Payload).octets
         try:
             client.read_setup(setup, most)
             if client.n_server >= least:
-                answer = talk.ask(name, AlignRespond(client.request()), AlignResponse).points
+                answer = talk.ask(name, AlignRespond(client.request()), Payload).octets
                 common = [common[place] for place in client.intersect(setup, answer)]
             else:
                 common = []

@@ -162,17 +162,18 @@ class Parties(ABC):
             self.uplink_bytes += up
 
     @contextmanager
-    def session(self) -> Iterator["Parties"]:
+    def session(self, *, resumed: bool = True) -> Iterator["Parties"]:
         """Talk to the same parties in a new session, which ends with the ``with`` block.
 
-        What crosses counts here too. Several sessions may be open at the same time, in threads of their own.
+        What crosses counts here too. Several sessions may be open at the same time, in threads of their own. One that
+        is not ``resumed`` is begun again where the run is: nothing of it is kept.
         """
         self._check_process()
-        talk = _Conversation(self)
+        talk = _Conversation(self, self.checkpoint if resumed else None)
         try:
             yield talk
         except BaseException:
-            if self.checkpoint is None:
+            if talk.checkpoint is None:
                 talk.close()
             raise
         talk.close()
@@ -218,8 +219,8 @@ class Parties(ABC):
 class _Conversation(Parties):
     """One more session with the parties of a carrier."""
 
-    def __init__(self, carrier: Parties) -> None:
-        self._carrier, self.here, self.checkpoint = carrier, carrier.here, carrier.checkpoint
+    def __init__(self, carrier: Parties, checkpoint: Checkpoint | None) -> None:
+        self._carrier, self.here, self.checkpoint = carrier, carrier.here, checkpoint
         super().__init__(carrier.names)
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:

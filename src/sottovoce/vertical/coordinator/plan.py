@@ -27,9 +27,9 @@ from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU, event_text
-from sottovoce.vertical.protocols.general.messages import Afford, Describe, Description, Equipped
-from sottovoce.vertical.protocols.scoring.messages import Score, Scores
-from sottovoce.vertical.wire import Done, Message
+from sottovoce.vertical.protocols.general.messages import Afford, Describe, Description
+from sottovoce.vertical.protocols.scoring.messages import Score
+from sottovoce.vertical.wire import Done, Message, Payload
 
 _LARGEST: Final = 1e140
 
@@ -52,8 +52,8 @@ def checked(name: str, values: Vector, length: int) -> Vector:
     return values
 
 
-def total(sent: Mapping[str, Vector], length: int) -> Vector:
-    return sum((checked(name, values, length) for name, values in sent.items()), np.zeros(length))
+def total(sent: Mapping[str, Payload], length: int) -> Vector:
+    return sum((checked(name, reply.numbers, length) for name, reply in sent.items()), np.zeros(length))
 
 
 @dataclass
@@ -123,7 +123,7 @@ def read_public_facts(parties: Parties, *, engines: bool = False) -> dict[str, D
 
     Raises `PartyError` if one does not, or says what no table is like.
     """
-    descriptions = parties.exchange(Describe(int(engines)), Equipped if engines else Description)
+    descriptions = parties.exchange(Describe(int(engines)), Description)
     others = {name: facts.version for name, facts in descriptions.items() if facts.version != RELEASE}
     if others:  # they may draw other noise, or count it otherwise
         theirs = ", ".join(f"party {name!r} runs {release_name(version)}" for name, version in others.items())
@@ -154,11 +154,11 @@ def check_possible(descriptions: Mapping[str, Description]) -> None:
 
 
 def ask_scores(parties: Parties, names: Sequence[str], model: str) -> dict[str, Vector]:
-    replies = parties.exchange(dict.fromkeys(names, Score(model)), Scores)
-    lengths = {name: len(replies[name].scores) for name in names}
+    replies = parties.exchange(dict.fromkeys(names, Score(model)), Payload)
+    lengths = {name: len(replies[name].numbers) for name in names}
     if len(set(lengths.values())) > 1:
         raise DataError(f"the parties must hold the same people; the numbers of their rows are {lengths!r}.")
-    return {name: checked(name, replies[name].scores, lengths[name]) for name in names}
+    return {name: checked(name, replies[name].numbers, lengths[name]) for name in names}
 
 
 @dataclass(frozen=True)
@@ -440,7 +440,7 @@ def check_affordable(parties: Parties, events: Mapping[str, Event], request: typ
     parties.exchange({name: Afford(event_text(event), code) for name, event in events.items()}, Done)
 
 
-def check_spent(name: str, text: str, planned: Event) -> None:
+def check_spent(name: str, text: bytes, planned: Event) -> None:
     """Refuse a reply of party ``name`` whose event is not the planned one.
 
     Raises `PartyError`: the noise of that party is then not what the plan accounts for.

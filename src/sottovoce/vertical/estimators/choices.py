@@ -98,7 +98,7 @@ def told_engines(parties: Parties, told: Mapping[str, Description]) -> dict[str,
     engines = {}
     for name, facts in told.items():
         try:
-            own = json.loads(getattr(facts, "engines", ""))
+            own = json.loads(facts.engines)
         except (ValueError, RecursionError):
             own = None
         checked = checked_engines(name, own)

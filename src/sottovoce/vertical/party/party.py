@@ -42,12 +42,11 @@ from sottovoce.vertical.protocol import (
     PartyFacts,
     Protocol,
     RefusalError,
-    Training,
+    close,
     refuse,
 )
 from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
 from sottovoce.vertical.protocols.alignment.psi import announce
-from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Frame, Message, Refused, decode
 
 _LOG: Final = logging.getLogger(__name__)
@@ -56,8 +55,8 @@ _FAILED: Final = "it failed there; the party's own log says more"
 _ELSEWHERE: Final = "it was made in another process; make the party in the one that uses it"
 _LOST: Final = "this session cannot be taken up again here; the party's own log says why. Begin again"
 _ENDED_WITH_PROCESS: Final = (
-    "this session, a joint computation or an alignment, ended with the party's process; what was charged for it stays "
-    "charged. Begin again"
+    "this session, a joint computation, an alignment or a training without noise, ended with the party's process; what "
+    "was charged for it stays charged. Begin again"
 )
 
 
@@ -271,9 +270,10 @@ class Party:
         with self._lock:
             self._become(people, rows)
 
-    def columns(self, *, intercept: bool = False) -> Columns:
-        """Return its columns, for what its own organisation makes of them: no request asks for them."""
-        return Columns(self._table, intercept=intercept)
+    @property
+    def table(self) -> Any:
+        """Its columns, for what its own organisation makes of them: no request asks for them."""
+        return self._table
 
     @contextmanager
     def seeded(self, random_state: object, *, session: bytes) -> Iterator[None]:
@@ -340,7 +340,7 @@ class Party:
     def close(self) -> None:
         """End what computes in the background for open sessions, before the process ends; what is on record stays."""
         for worker in self._sessions.workers():
-            Training(worker=worker).close()
+            close(worker)
 
     # ------------------------------------------------------------------ what the coordinator can reach
 
@@ -394,8 +394,7 @@ class Party:
                 return None
             if reached.state is None:
                 raise SessionError(_ENDED_WITH_PROCESS)
-            training = Training.unpacked(reached.state, self._knows.workers, self._table, self._facts)
-            return self._sessions.add(Session(name, reached, training))
+            return self._sessions.add(Session(name, reached))
         except (OSError, StorageError, ValueError, KeyError):
             _LOG.exception("session %s of party %r cannot be taken up again", name.hex(), self.name)
             raise SessionError(_LOST) from None
@@ -437,8 +436,8 @@ class Party:
             return Refused(_FAILED).encode()
 
     def _run(self, session: Session, request: Any) -> Message:
-        facts, training = self._facts, session.training
-        answering = request.answer(facts, training)
+        facts, before = self._facts, session.worker
+        answering = request.answer(facts, before)
         try:  # inside, nothing but public facts and the request is looked at
             refuse(self._not_allowed(type(request), self._knows.answers_to[type(request)]))
             event = next(answering)
@@ -451,17 +450,16 @@ class Party:
             refuse(self.budget.charge(event, seeded=seed is not None, place=place))
             session.owe(place.release)
         desk = Desk(
-            self._table, facts, training, self._models, self.feature_names, lambda: session.streams(seed),
+            self._table, facts, before, self._models, self.feature_names, lambda: session.streams(seed),
             self.budget.shortage, self._code_not_allowed, lambda: self.identifiers, guarded=self.budget.is_limited,
             most_models=self.most_models, kept=self._keep, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
-        before = training.worker
         try:
             reply = _sent(answering, desk)
         finally:
-            if before is not desk.training.worker:
-                Training(worker=before).close()
-        session.training, session.later = desk.training, desk.later
+            if before is not desk.worker:
+                close(before)
+        session.worker, session.later = desk.worker, desk.later
         if desk.aligned is not None:
             self._become(*desk.aligned)
         if desk.ended:

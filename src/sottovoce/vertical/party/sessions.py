@@ -7,14 +7,17 @@ they outlive the process, see `sottovoce.vertical.party.journal`.
 """
 
 import hashlib
+import io
 import secrets
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
-from sottovoce.randomness import Purpose, Streams
+import numpy as np
+
+from sottovoce.randomness import Streams
 from sottovoce.vertical.party.journal import MOST_ENDED, Journal, Reached
-from sottovoce.vertical.protocol import Training, arrays_in
+from sottovoce.vertical.protocol import close
 from sottovoce.vertical.wire import Frame
 
 MOST_OPEN: Final = 32  # sessions of one party; each may hold a copy of its table
@@ -43,6 +46,7 @@ class Place:
 class Session:
     """One conversation.
 
+    ``worker``: what a training of several requests has reached, None outside of one.
     ``reached``: the step that was answered last; without its state.
     ``charged``: what the last step is charged as, empty where it costs nothing.
     ``is_owed``: whether the account may not know its answer yet, which it does before that leaves.
@@ -51,16 +55,15 @@ class Session:
     ``later``: a part of a model that is kept when the last answer may leave: its name, coefficients and intercept.
     """
 
-    def __init__(self, name: bytes, reached: Reached | None = None, training: Training | None = None) -> None:
+    def __init__(self, name: bytes, reached: Reached | None = None) -> None:
         self.name = name
-        self.training = Training() if training is None else training
+        self.worker: Any = None
         start = Reached(0, hashlib.sha256(b"session" + name).digest(), b"", b"", None)
         self.reached = start if reached is None else reached
         self.is_owed = reached is not None
         self._seeded: tuple[object, Streams] | None = None
         self.behind = b"" if reached is None else reached.state or b""
-        held = {} if reached is None or reached.state is None else arrays_in(reached.state)
-        self._position = {name: each for name, each in held.items() if name.startswith("noise ")}
+        held = {} if reached is None or reached.state is None else _arrays_in(reached.state)
         self.charged = str(held["charged"]) if held else ""
         self.later: tuple[str, Any, float] | None = None
         if "later" in held:
@@ -111,41 +114,28 @@ class Session:
         self.reached = replace(self.reached, answer=answer)
 
     def kept(self) -> Reached:
-        """Return what a new process goes on from."""
-        if self._seeded is not None and self._seeded[1].opened:
-            self._position = _position_of(self._seeded[1])
-        beside = {**self._position, "charged": self.charged}
+        """Return what a new process goes on from; without a state where what the session holds ends with this one."""
+        if self.worker is not None:
+            return replace(self.reached, state=None)
+        held: dict[str, Any] = {"charged": self.charged}
         if self.later is not None:
-            beside |= dict(zip(("later", "later coef", "later intercept"), self.later, strict=True))
-        return replace(self.reached, state=self.training.packed(beside))
+            held |= dict(zip(("later", "later coef", "later intercept"), self.later, strict=True))
+        buffer = io.BytesIO()
+        np.savez(buffer, **held)
+        return replace(self.reached, state=buffer.getvalue())
 
     def streams(self, seed: object) -> Streams:
-        """Open streams: fresh ones, or those that go on from a seed of a trial, in another process too."""
+        """Open streams: fresh ones, or those that go on from a seed of a trial."""
         if seed is None:
             return Streams()
         if self._seeded is None or self._seeded[0] is not seed:
             self._seeded = seed, Streams(seed)
-            if self._position:
-                _move_to(self._seeded[1], self._position)
         return self._seeded[1]
 
 
-_OF_BITS: Final = ("state", "counter", "offset")  # what changes in the state of a seeded stream
-_HALF: Final = ("has_uint32", "uinteger")
-
-
-def _position_of(streams: Streams) -> dict[str, Any]:
-    """Return how far the noise of a seed was drawn, as named arrays."""
-    state: Any = streams.generator(Purpose.NOISE).bit_generator.state
-    return {f"noise {name}": (state["s"] if name in _OF_BITS else state)[name] for name in (*_OF_BITS, *_HALF)}
-
-
-def _move_to(streams: Streams, position: dict[str, Any]) -> None:
-    bits: Any = streams.generator(Purpose.NOISE).bit_generator
-    state = bits.state
-    state["s"] |= {"state": position["noise state"], "counter": position["noise counter"]}
-    state["s"]["offset"] = int(position["noise offset"])
-    bits.state = state | {name: int(position[f"noise {name}"]) for name in _HALF}
+def _arrays_in(packed: bytes) -> dict[str, Any]:
+    with np.load(io.BytesIO(packed)) as held:  # which takes no pickles
+        return dict(held)
 
 
 class Sessions:
@@ -188,7 +178,7 @@ class Sessions:
             raise SessionError(f"step {frame.step} came of a session that was never begun here. Begin again")
         while len(self._open) >= MOST_OPEN:
             # one that holds no training goes first: it was a question or two
-            idle = (name for name, session in self._open.items() if session.training.worker is None)
+            idle = (name for name, session in self._open.items() if session.worker is None)
             self.end(next(idle, next(iter(self._open))))
         if self._journal is not None:
             kept = self._journal.names
@@ -205,10 +195,10 @@ class Sessions:
     def leave(self, session: Session) -> None:
         """Forget a session whose journal knows better than memory what it has reached; the next request takes it up."""
         self._open.pop(session.name, None)
-        session.training.close()
+        close(session.worker)
 
     def workers(self) -> list[Any]:
-        return [session.training.worker for session in self._open.values() if session.training.worker is not None]
+        return [session.worker for session in self._open.values() if session.worker is not None]
 
     def has_ended(self, name: bytes) -> bool:
         return name in self._ended
@@ -217,7 +207,7 @@ class Sessions:
         """Forget a session, but not that it was."""
         session = self._open.pop(name, None)
         if session is not None:
-            session.training.close()
+            close(session.worker)
         if self._journal is not None:
             self._journal.end(name)
         self._ended[name] = None
@@ -226,5 +216,5 @@ class Sessions:
 
     def end_trainings(self) -> None:
         """Forget the sessions that hold a training: the rows that it was on are others now."""
-        for name in [name for name, session in self._open.items() if session.training.worker is not None]:
+        for name in [name for name, session in self._open.items() if session.worker is not None]:
             self.end(name)

@@ -77,7 +77,7 @@ def _failing(error: Exception) -> Callable[..., object]:
         (_failing(TimeoutError()), "'party2' gave no answer to Describe within 0.2 s"),
         (_failing(ValueError("a secret")), r"'party2' could not be reached .* \(ValueError\)"),
         (lambda name, raw, seconds: "text", "'party2' answered Describe with str, not with bytes"),
-        (lambda name, raw, seconds: b"SVM2" + bytes(40), "'party2' answered Describe with no Description"),
+        (lambda name, raw, seconds: b"SVM3" + bytes(40), "'party2' answered Describe with no Description"),
         (lambda name, raw, seconds: time.sleep(0.6), "'party2' gave no answer to Describe within 0.2 s"),
     ],
 )

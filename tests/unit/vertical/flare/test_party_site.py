@@ -11,9 +11,9 @@ from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
-from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score, Scores, ShowColumn
-from sottovoce.vertical.wire import Done, Frame, Refused, new_session
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
+from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
 from support.site import Coordinator, make_site, people
@@ -185,15 +185,15 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
     site = Open(tmp_path, '[scoring]\ntable = "new.csv"\n')
     path, answered, seen = site.kit.state / "models" / "m1.json", Register.answered, []
     monkeypatch.setattr(Register, "answered", lambda self, *given: (seen.append(path.exists()), answered(self, *given)))
-    assert isinstance(Line(site).ask(TRAIN), Trained)
+    assert isinstance(Line(site).ask(TRAIN), Payload)
     assert seen == [True]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     site.gate.close()
     scoring = Gate("score")
     scoring.open(site.kit, run="job2", wait=0.0)
     reply = Line(Coordinator(scoring, "job2")).ask(Score("m1"))
-    assert isinstance(reply, Scores)
-    assert len(reply.scores) == 8
+    assert isinstance(reply, Payload)
+    assert len(reply.numbers) == 8
 
 
 def test_a_part_that_cannot_be_kept_is_not_said_to_be(site):
@@ -207,7 +207,7 @@ def test_a_part_that_cannot_be_kept_is_not_said_to_be(site):
     party.on_keeping = full
     assert site.reason(raw).startswith("it failed there")
     party.on_keeping = keep
-    assert isinstance(decode(site.handle(raw)), Trained)
+    assert isinstance(decode(site.handle(raw)), Payload)
     assert (site.kit.state / "models" / "m1.json").exists()
 
 

@@ -18,11 +18,10 @@ from sottovoce.vertical.flare.site import MOST_MODELS, Site
 from sottovoce.vertical.flare.site_file import Caps
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact.messages import LbfgsStart
-from sottovoce.vertical.protocols.general.messages import Keep, Prepare
-from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
+from sottovoce.vertical.protocols.exact.messages import LbfgsKeep, LbfgsStart
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.wire import Done, Payload, Refused
 from support.party import Line
 from support.site import FEDERATION, SCHEMA, make_ledger, make_site, people
 
@@ -309,22 +308,21 @@ def test_a_model_that_was_made_without_noise_beside_a_budget_is_never_scored(tmp
     ledger = make_ledger(tmp_path, epsilon=0.01)
     people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
     site = read(tmp_path, DATA + SCORING + BUDGET + '[allow]\nanswers = ["local-models", "score"]\n')
-    assert {type(reply) for reply in train(site, Prepare(1e20, 0), LbfgsStart(5), Keep("row 7"))} == {Refused}
+    assert {type(reply) for reply in train(site, LbfgsStart(1e20, 0, 5), LbfgsKeep(0.0, "row 7"))} == {Refused}
     site.keep("row 7", Part(np.array([1.0, 0.0]), 0.0, exact=True))
     assert ledger.history("people") == []
     labels = TrainOnLabels(np.resize([1.0, -1.0], 40), "squared", 0.1, 0.0, 0.1, 1e-4, "private")
-    assert isinstance(train(site, labels)[-1], Trained)
+    assert isinstance(train(site, labels)[-1], Payload)
     assert [site.parts()[name].exact for name in ("row 7", "private")] == [True, False]
     scoring = Line(site.open_party("score"))
     assert "made from its rows without noise" in scoring.ask(Score("row 7")).reason
-    assert len(scoring.ask(Score("private")).scores) == 8
+    assert len(scoring.ask(Score("private")).numbers) == 8
 
 
 def test_a_run_leaves_so_many_models_and_no_more(tmp_path):
     site = read(tmp_path, DATA + '[allow]\nanswers = ["exact"]\n')
-    opening = Prepare(1.0, 0), LbfgsStart(5)
-    keeps = [Keep(f"m{number}") for number in range(MOST_MODELS + 1)]
-    *_, before, last, again = train(site, *opening, *keeps, keeps[0])
+    keeps = [LbfgsKeep(0.0, f"m{number}") for number in range(MOST_MODELS + 1)]
+    *_, before, last, again = train(site, LbfgsStart(1.0, 0, 5), *keeps, keeps[0])
     assert isinstance(before, Done) and isinstance(again, Done)
     assert last.reason == f"it keeps {MOST_MODELS} models of this run, and no more"
     assert len(site.parts()) == MOST_MODELS

@@ -3,10 +3,10 @@
 The party is the server of private set intersection; from then on its table has the rows of these people.
 """
 
-from typing import Final
+from typing import Any, Final
 
 from sottovoce.exceptions import DataError
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, opened
 from sottovoce.vertical.protocols.alignment.psi import (
     POINT_BYTES,
     PsiServer,
@@ -15,44 +15,35 @@ from sottovoce.vertical.protocols.alignment.psi import (
     n_asked,
     read_announcement,
 )
-from sottovoce.vertical.wire import Done, Message
+from sottovoce.vertical.wire import Done, Payload
 
 MOST_ASKED: Final = 5_000_000  # points of one request: each costs the party 0.1 ms
 _LACKING: Final = "the announcement holds people whom it lacks. Run the alignment again"  # the same for one and for all
 
 
-class AlignSet(Message, code=81):
-    """The party's identifiers as points of the curve under a key that it drew for this, sorted."""
-
-    points: bytes
-
-
-class AlignResponse(Message, code=83):
-    """The points of the request under the party's key, in the order of the request."""
-
-    points: bytes
-
-
 class AlignSetup(Request, code=80):
-    """Begin a private set intersection, in which the party is the server; ask for its set as encrypted points."""
+    """Begin a private set intersection, in which the party is the server; ask for its set as encrypted points, sorted.
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[AlignSet]:
+    They are points of the curve under a key that it draws for this.
+    """
+
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         _need_people(facts)
         library()
         desk = yield None
         server = PsiServer(desk.identifiers().texts.to_pylist())
-        desk.training = Training(worker=server)
-        return AlignSet(server.setup())
+        desk.worker = server
+        return Payload(octets=server.setup())
 
 
 class AlignRespond(Request, code=82):
-    """The coordinator's points; ask for the same under the party's key too, once for each setup."""
+    """The coordinator's points; ask for the same under the party's key too, in this order, once for each setup."""
 
     points: bytes
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[AlignResponse]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         _need_people(facts)
-        server = training.open(PsiServer, self)
+        server = opened(PsiServer, worker, self)
         if len(self.points) > MOST_ASKED * POINT_BYTES:
             raise RefusalError(f"it is asked about at most {MOST_ASKED:,} people at once; this is more")
         least = facts.least_people + decoys_for(facts.least_people)
@@ -63,9 +54,9 @@ class AlignRespond(Request, code=82):
                 f"these are {points:,}"
             )
         desk = yield None
-        desk.training = Training()  # the key is forgotten
+        desk.worker = None  # the key is forgotten
         try:
-            return AlignResponse(server.respond(self.points))
+            return Payload(octets=server.respond(self.points))
         except DataError as error:  # it follows from the request
             raise RefusalError(str(error)) from None
 
@@ -75,7 +66,7 @@ class AlignTo(Request, code=84):
 
     people: bytes
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
         _need_people(facts)
         people = read_announcement(self.people)
         if len(people) < facts.least_people:
@@ -84,7 +75,7 @@ class AlignTo(Request, code=84):
         rows = desk.identifiers().rows_of(people)
         if rows is None:  # the coordinator knows them by name: whether all are there is all that it is told
             raise RefusalError(_LACKING)
-        desk.training = Training()
+        desk.worker = None
         desk.aligned = people, rows
         return Done()
 

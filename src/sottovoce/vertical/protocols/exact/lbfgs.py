@@ -27,16 +27,9 @@ from sottovoce._numerics import Vector
 from sottovoce.losses import SmoothLoss
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import History, total
-from sottovoce.vertical.protocols.exact.messages import (
-    LbfgsDirection,
-    LbfgsGradient,
-    LbfgsMove,
-    LbfgsProducts,
-    LbfgsScores,
-    LbfgsStart,
-)
-from sottovoce.vertical.protocols.exact.worker import Subproblem
-from sottovoce.vertical.wire import Done
+from sottovoce.vertical.protocols.exact.messages import LbfgsDirection, LbfgsGradient, LbfgsKeep, LbfgsStart
+from sottovoce.vertical.protocols.exact.worker import LbfgsWorker
+from sottovoce.vertical.wire import Done, Payload
 
 MEMORY: Final = 30  # pairs kept
 _LINE_SEARCH: Final = 50
@@ -50,22 +43,17 @@ class Alone:
 
     uplink_bytes = downlink_bytes = 0
 
-    def __init__(self, problem: Subproblem) -> None:
-        self._problem = problem
-        self._worker: Any = None
+    worker: LbfgsWorker
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
 
     def exchange(self, request: Any, expected: Any) -> dict[str, Any]:
         """Answer as `Parties.exchange` does, by the name of nobody."""
         if isinstance(request, LbfgsStart):
-            self._worker = request.worker(self._problem)
+            self.worker = request.begun(self._table)
             return {"": Done()}
-        return {"": request.on(self._worker)}
-
-    @property
-    def coefficients(self) -> tuple[Vector, float]:
-        """Those of the features, and the intercept."""
-        x, d = self._worker.x, self._problem.columns.n_features
-        return x[:d].copy(), float(x[d:].sum())
+        return {"": request.on(self.worker)}
 
 
 class ScoreProblem:
@@ -140,6 +128,7 @@ def lbfgs(
     problem: ScoreProblem,
     *,
     l2: float,
+    model: str = "",
     intercept: bool = False,
     memory: int = MEMORY,
     max_iter: int = 200,
@@ -148,10 +137,11 @@ def lbfgs(
 ) -> History:
     """Run the coordinator's side; the coefficients stay with the parties.
 
-    ``parties``: prepared.
     ``problem``: convex smooth loss, and labels.
     ``l2``, > 0: the parties' penalty, for the sum of losses.
-    ``intercept``: True where a party carries the free intercept; the stopping measure needs to know.
+    ``model``: name under which the parties keep their coefficients.
+    ``intercept``: whether every party has a free intercept, of which only the sum counts: columns of one-hot codes
+    contain the constant, so that one at each is the fastest.
     ``memory``, >= 1: pairs kept.
     ``max_iter``: rounds at most.
     ``tol``: stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
@@ -160,7 +150,7 @@ def lbfgs(
     ``after``: called with the number of rounds after each of them.
     """
     y, n = problem.y, len(problem.y)
-    parties.exchange(LbfgsStart(memory), Done)
+    parties.exchange(LbfgsStart(l2, int(intercept), memory), Done)
     table = ProductTable(memory)
     history = History()
     z, step = np.zeros(n), 0.0
@@ -177,16 +167,14 @@ def lbfgs(
             curvature = metric if np.ptp(metric) > 0.0 else metric[:1]
         slopes = problem.loss.derivative(y, z)
         request = LbfgsGradient(step, slopes, curvature)
-        sent = {name: reply.products for name, reply in parties.exchange(request, LbfgsProducts).items()}
         moved = step != 0.0
-        table.read(total(sent, table.due(moved=moved, again=again)), moved=moved, again=again)
+        products = total(parties.exchange(request, Payload), table.due(moved=moved, again=again))
+        table.read(products, moved=moved, again=again)
         distance = table.gradient_square / (2.0 * l2)
         if intercept:
             distance += _newton_decrement(float(slopes.sum()), bent)
-        replies = parties.exchange(LbfgsDirection(table.coefficients()), LbfgsScores)
-        change = total({name: reply.scores for name, reply in replies.items()}, n)
-        terms = {name: np.array([reply.slope, reply.square, reply.penalty]) for name, reply in replies.items()}
-        slope, square, penalty = map(float, total(terms, 3))
+        along = total(parties.exchange(LbfgsDirection(table.coefficients()), Payload), n + 3)
+        change, (slope, square, penalty) = along[:n], along[n:].tolist()
         step = line_search(problem, z, change, slope, square)
         z = z + step * change
         history.add(parties, problem.value(z) + penalty + step * slope + 0.5 * step * step * square, distance)
@@ -194,7 +182,7 @@ def lbfgs(
         if step == 0.0 or history.stationarity[-1] <= tol * abs(history.objective[-1]):
             history.converged = True
             break
-    parties.exchange(LbfgsMove(step), Done)
+    parties.exchange(LbfgsKeep(step, model), Done)
     return history
 
 

@@ -1,6 +1,5 @@
 """Training without noise: the optimum of the joint problem, by L-BFGS. No protection of anybody."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -13,19 +12,11 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.lbfgs import MEMORY, Alone, ScoreProblem, lbfgs
-from sottovoce.vertical.protocols.exact.worker import Subproblem
-from sottovoce.vertical.protocols.general.messages import Keep, Prepare
-from sottovoce.vertical.wire import Done
 
 
 def own_model_name(model: str) -> str:
     """Return the name under which the label holder keeps its own exact model beside the joint one."""
     return f"{model} alone"
-
-
-def prepare(parties: Parties, l2: float, *, intercept_at: Sequence[str] = ()) -> None:
-    """Open a training at every party; those that are named have a free intercept each, of which only the sum counts."""
-    parties.exchange({name: Prepare(l2, int(name in intercept_at)) for name in parties.names}, Done)
 
 
 def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -> None:
@@ -35,11 +26,11 @@ def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -
     """
     party, l2 = parties.own(plan.facts.label_holder), plan.alpha * plan.facts.n_samples
     try:
-        own = Alone(Subproblem(party.columns(intercept=plan.fit_intercept), l2))
+        own = Alone(party.table)
         lbfgs(own, ScoreProblem(plan.loss, y), l2=l2, intercept=plan.fit_intercept)
     except Exception as error:
         raise PartyError(f"party {party.name!r} failed at its own model ({type(error).__name__}).") from None
-    coef, intercept = own.coefficients
+    coef, intercept = own.worker.coefficients
     for model in models:
         party.adopt(model, Part(coef, intercept, party.feature_names))
 
@@ -64,14 +55,11 @@ class ExactPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         train_alone(parties, self, y, own_model_name(model))
-        l2 = self.alpha * self.facts.n_samples
-        # One at every party is the fastest: columns of one-hot codes contain the constant
-        prepare(parties, l2, intercept_at=parties.names if self.fit_intercept else ())
-        history = lbfgs(
-            parties, ScoreProblem(self.loss, y), l2=l2, intercept=self.fit_intercept, max_iter=self.max_iter,
-            tol=self.tol,
-        )  # fmt: skip
-        parties.exchange(Keep(model), Done)
+        with parties.session(resumed=False) as talk:  # what the parties hold ends with their processes
+            history = lbfgs(
+                talk, ScoreProblem(self.loss, y), l2=self.alpha * self.facts.n_samples, model=model,
+                intercept=self.fit_intercept, max_iter=self.max_iter, tol=self.tol,
+            )  # fmt: skip
         return VerticalSolution(
             scorer=SumOfScores({name: Term() for name in parties.names}),
             event=self.event,

@@ -1,13 +1,9 @@
 """The party's side of L-BFGS (`sottovoce.vertical.protocols.exact.lbfgs`): its own coefficients, pairs and metric."""
 
-from collections.abc import Mapping
-from typing import Any
-
 import numpy as np
 from scipy.linalg import cho_factor, cho_solve
 
 from sottovoce._numerics import Vector
-from sottovoce.vertical.protocol import PartyFacts, Training
 from sottovoce.vertical.table.columns import Columns
 
 
@@ -119,26 +115,11 @@ class LbfgsWorker:
         self._differences: list[Vector] = []
         self._scaled_differences: list[Vector] = []
 
-    def as_arrays(self) -> Mapping[str, Any]:
-        """Return it as named arrays; what follows from the table is not among them."""
-        pairs = [self._steps, self._differences, self._scaled_differences]
-        return {
-            "memory": self._memory, "curvature": self._curvature,
-            "vectors": np.array([self.x, self._direction, self._gradient, self._scaled_gradient]),
-            "pairs": np.array(pairs).reshape(3, -1, len(self.x)),
-        }  # fmt: skip
-
-    @classmethod
-    def restored(cls, held: Mapping[str, Any], training: Training, table: Any, facts: PartyFacts) -> "LbfgsWorker":
-        problem = Subproblem(Columns(table, intercept=training.intercept), training.l2)
-        worker = cls(problem, int(held["memory"]))
-        curvature = held["curvature"]
-        worker._curvature = curvature if curvature.ndim else float(curvature)
-        worker.x, worker._direction, worker._gradient, worker._scaled_gradient = map(np.copy, held["vectors"])
-        worker._steps, worker._differences, worker._scaled_differences = (
-            [np.copy(each) for each in part] for part in held["pairs"]
-        )
-        return worker
+    @property
+    def coefficients(self) -> tuple[Vector, float]:
+        """Those of the features, and the intercept."""
+        features = self.problem.columns.n_features
+        return self.x[:features].copy(), float(self.x[features:].sum())
 
     def gradient(self, step: float, slopes: Vector, curvature: Vector) -> Vector:
         """Move along the last direction, take the gradient there, and return the inner products that are new."""

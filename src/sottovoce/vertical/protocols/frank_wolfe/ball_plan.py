@@ -66,12 +66,11 @@ class BallPlan(VerticalPlan):
             for name in self.facts.names
         )
 
-    def checked_place(self, name: str, place: int) -> tuple[int, int]:
+    def checked_place(self, name: str, place: float) -> tuple[int, int]:
         """Return the column and the sign of a party's choice."""
-        column, sign = signed_column(place)
-        if column >= self.n_columns(name):
-            raise PartyError(f"party {name!r} chose column {column}; it has {self.n_columns(name)}.")
-        return column, sign
+        if not (0 <= place < 2 * self.n_columns(name) and place == int(place)):
+            raise PartyError(f"party {name!r} chose the place {place:g}; it has {self.n_columns(name)} columns.")
+        return signed_column(int(place))
 
     def keep(self, parties: Parties, model: str, weights: Mapping[str, tuple[Vector, float]]) -> None:
         """Have each party keep its coefficients and intercept: the columns that have a weight."""

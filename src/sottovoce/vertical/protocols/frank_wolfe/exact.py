@@ -26,8 +26,9 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import History, VerticalSolution, checked
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallChoice, BallVertex
-from sottovoce.vertical.protocols.scoring.messages import Scores, ShowColumn
+from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex
+from sottovoce.vertical.protocols.scoring.messages import ShowColumn
+from sottovoce.vertical.wire import Payload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,9 +63,10 @@ class ExactBallPlan(BallPlan):
         for _ in range(self.max_iter):
             slopes = np.asarray(self.loss.derivative(y, predicted))
             requests = {name: BallVertex(slopes, self.constant(name)) for name in self.facts.names}
-            choices = parties.exchange(requests, BallChoice)
-            steepest = max(choices, key=lambda name: choices[name].score)
-            column, sign = self.checked_place(steepest, choices[steepest].place)
+            replies = parties.exchange(requests, Payload)
+            choices = {name: checked(name, reply.numbers, 2) for name, reply in replies.items()}
+            steepest = max(choices, key=lambda name: choices[name][1])
+            column, sign = self.checked_place(steepest, choices[steepest][0])
             place, vertex = (steepest, column), sign * self.radius
             if place not in columns:
                 columns[place] = self._column(parties, steepest, column)
@@ -95,7 +97,7 @@ class ExactBallPlan(BallPlan):
         n = self.facts.n_samples
         if column == self.facts.descriptions[name].n_features:
             return np.full(n, self.constant(name))
-        return checked(name, parties.ask(name, ShowColumn(column), Scores).scores, n)
+        return checked(name, parties.ask(name, ShowColumn(column), Payload).numbers, n)
 
     def _weights(self, name: str, taken: Mapping[tuple[str, int], float]) -> tuple[Vector, float]:
         features = self.facts.descriptions[name].n_features

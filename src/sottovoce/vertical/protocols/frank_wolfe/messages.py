@@ -8,10 +8,10 @@ from numpy.typing import NDArray
 from sottovoce._numerics import Vector
 from sottovoce.central.parallel import team
 from sottovoce.privacy.events import BoundedRangeEvent, NonPrivateEvent, RepeatedEvent
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, count, within
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, count, within
 from sottovoce.vertical.protocols.frank_wolfe.columns import pack_places, place_of
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, choose_alone, selection_mechanism
-from sottovoce.vertical.wire import Count, Done, Message
+from sottovoce.vertical.wire import Count, Done, Payload
 
 
 def check_ball(facts: PartyFacts, request: Any) -> float:
@@ -28,26 +28,13 @@ def check_ball(facts: PartyFacts, request: Any) -> float:
     return bound
 
 
-class Chosen(Message, code=61):
-    """Signed columns in order, as one number (see its ``places``); the range of each choice."""
-
-    places: bytes
-    selection: float
-
-
-class BallChoice(Message, code=64):
-    """Twice the column, plus 1 for a step down; the size of its slope."""
-
-    place: Count
-    score: float
-
-
 class TrainOnBall(Request, code=60):
     """Take ``n_steps`` private steps of Frank-Wolfe alone, and keep the model under the name ``model``.
 
     Labels are in multiples of ``unit``; ``vertex`` is the size of a vertex of the party's ball
     for entries within [-1, 1]; ``clip`` bounds a record's slope;
-    ``selection`` is the bounded range of each choice.
+    ``selection`` is the bounded range of each choice. The answer is this range, and the signed columns in order, as one
+    number (`sottovoce.vertical.protocols.frank_wolfe.columns`).
     """
 
     loss: str
@@ -60,7 +47,7 @@ class TrainOnBall(Request, code=60):
     unit: float
     model: str
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Chosen]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         bound = check_ball(facts, self)
         within("vertex", self.vertex)
         within("unit", self.unit)
@@ -70,26 +57,27 @@ class TrainOnBall(Request, code=60):
         with team() as threads:
             places, weights = choose_alone(desk.table, bound, self, desk.noise(), threads)
         desk.later = self.model, *_in_units(facts, self.unit * weights)
-        return Chosen(pack_places(places, len(weights)), self.selection)
+        return Payload(np.array([self.selection]), pack_places(places, len(weights)))
 
 
 class BallVertex(Request, code=68):
     """Derivative of the loss, one number a record: ask for the steepest signed column, without noise.
 
-    ``intercept`` is the entry of a column behind the last one, which counts too; 0 for none.
+    ``intercept`` is the entry of a column behind the last one, which counts too; 0 for none. The answer is twice the
+    column, plus 1 for a step down, and the size of its slope.
     """
 
     slopes: Vector
     intercept: float
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[BallChoice]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         facts.one_a_row(self, "slopes")
         desk = yield NonPrivateEvent()
         gradient = desk.columns(intercept=self.intercept != 0.0).back(self.slopes)
         gradient[facts.n_features :] *= self.intercept
         column = int(np.argmax(np.abs(gradient)))
         steepest = float(gradient[column])
-        return BallChoice(place_of(column, -1 if steepest > 0.0 else 1), abs(steepest))
+        return Payload(np.array([place_of(column, -1 if steepest > 0.0 else 1), abs(steepest)]))
 
 
 class KeepWeights(Request, code=71):
@@ -99,7 +87,7 @@ class KeepWeights(Request, code=71):
     columns: Vector
     weights: Vector
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
         weights = self._checked(facts)
         desk = yield None
         desk.keep(self.model, weights[:-1], float(weights[-1]), released=True)

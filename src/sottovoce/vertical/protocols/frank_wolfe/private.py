@@ -22,8 +22,9 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, shares_of
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.frank_wolfe.columns import unpack_places
-from sottovoce.vertical.protocols.frank_wolfe.messages import Chosen, TrainOnBall
+from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
+from sottovoce.vertical.wire import Payload
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
 _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
@@ -184,21 +185,21 @@ class LocalBallPlan(PrivateBallPlan):
             for name in self.facts.names
         }  # fmt: skip
         with self.after_labels():
-            replies = parties.exchange(requests, Chosen)
+            replies = parties.exchange(requests, Payload)
             weights = {name: self._weights(name, reply) for name, reply in replies.items()}
         return VerticalSolution(scorer=self.scorer, event=self.event, n_rounds=1, weights=weights)
 
-    def _weights(self, name: str, reply: Chosen) -> tuple[Vector, float]:
+    def _weights(self, name: str, reply: Payload) -> tuple[Vector, float]:
         """Return a party's coefficients and intercept, in the units of its columns and of the labels."""
-        if reply.selection != self.selection_range:
+        if reply.numbers.tolist() != [self.selection_range]:
             raise PartyError(
-                f"party {name!r} says that each of its choices spent {reply.selection!r}; planned was "
+                f"party {name!r} says that each of its choices spent {reply.numbers[:3].tolist()!r}; planned was "
                 f"{self.selection_range!r}. Its noise is not what the plan accounts for: bring all parties to the same "
                 "version."
             )
         columns = self.n_columns(name)
         try:
-            places = unpack_places(reply.places, self.n_steps, columns)
+            places = unpack_places(reply.octets, self.n_steps, columns)
         except MessageError as error:
             raise PartyError(f"party {name!r} answered with something that is not a choice: {error}") from error
         weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)

@@ -1,21 +1,23 @@
-"""What every conversation with a party has: facts, what may be spent, a training opened and kept, farewell."""
+"""What every conversation with a party has: facts, what may be spent, farewell."""
 
 import json
 import math
+from typing import Any
 
 from sottovoce._version import RELEASE
 from sottovoce.exceptions import AccountingError
 from sottovoce.privacy.events import event_from_dict
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, refuse
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, refuse
 from sottovoce.vertical.wire import Count, Done, Message
 
 
-class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
+class Description(Message, code=15, unbounded=("data_norm", "data_bound")):
     """Sizes of the party's table, and what it declares publicly of its rows.
 
     ``data_norm`` bounds the length of a row, ``data_bound`` the size of an entry; ``inf`` when the party gave none.
     ``nonnegative`` is 0 or 1. ``other_rows`` are those that an alignment may take people from and the present one
-    did not, and ``version`` is that of its software (`sottovoce._version.RELEASE`).
+    did not, and ``version`` is that of its software (`sottovoce._version.RELEASE`). ``engines``: those of secure
+    computation that it may use, by name and version, as JSON, where it was asked for them.
     """
 
     n_rows: Count
@@ -25,12 +27,7 @@ class Description(Message, code=2, unbounded=("data_norm", "data_bound")):
     data_bound: float = math.inf
     other_rows: Count = 0
     version: Count = RELEASE
-
-
-class Equipped(Description, Message, code=13, unbounded=("data_norm", "data_bound")):
-    """A description, and the engines of secure computation that the party may use, by name and version, as JSON."""
-
-    engines: str = "{}"
+    engines: str = ""
 
 
 class Describe(Request, code=14):
@@ -38,14 +35,14 @@ class Describe(Request, code=14):
 
     engines: Count = 0
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Description | Equipped]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Description]:
         if self.engines > 1:
             raise RefusalError(f"engines is 0 or 1; it is {self.engines}")
         yield None
         norm, bound = (math.inf if each is None else each for each in (facts.data_norm, facts.data_bound))
         others = max(0, facts.whole_rows - facts.n_rows)
-        told = Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others)
-        return Equipped(**vars(told), engines=json.dumps(facts.engines, sort_keys=True)) if self.engines else told
+        engines = json.dumps(facts.engines, sort_keys=True) if self.engines else ""
+        return Description(facts.n_rows, facts.n_features, norm, int(facts.nonnegative), bound, others, engines=engines)
 
 
 class Afford(Request, code=39):
@@ -57,7 +54,7 @@ class Afford(Request, code=39):
     event: str
     request: Count = 0
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
         desk = yield None
         try:
             event = event_from_dict(json.loads(self.event))
@@ -70,40 +67,10 @@ class Afford(Request, code=39):
         return Done()
 
 
-class Prepare(Request, code=12):
-    """Open a training: its L2 penalty for the *sum* of losses, 1 for an intercept here."""
-
-    l2: float
-    intercept: int
-
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
-        if not self.l2 >= 0.0:
-            raise RefusalError("a penalty needs l2 >= 0")
-        desk = yield None
-        desk.training = Training(self.l2, bool(self.intercept))
-        return Done()
-
-
-class Keep(Request, code=6):
-    """Keep the present coefficients under the name ``model``."""
-
-    model: str
-
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
-        desk = yield None
-        x = getattr(training.worker, "x", None)
-        if x is None:
-            raise RefusalError("there is no training whose coefficients could be kept")
-        intercept = float(x[-1]) if training.intercept else 0.0
-        released = getattr(training.worker, "released", False)
-        desk.keep(self.model, x[: facts.n_features].copy(), intercept, released=released)
-        return Done()
-
-
 class Close(Request, code=11):
     """End the session: free what the party holds for it."""
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
         desk = yield None
         desk.ended = True
         return Done()

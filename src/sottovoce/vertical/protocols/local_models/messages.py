@@ -1,18 +1,14 @@
 """A private model of a party's own columns on labels that are not secret: one request, charged as a whole."""
 
+from typing import Any
+
 from sottovoce._numerics import Vector
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.part import RowUnit
 from sottovoce.central.parallel import team
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, event_text
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, event_text
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
-from sottovoce.vertical.wire import Message
-
-
-class Trained(Message, code=41):
-    """The event that was spent, as JSON."""
-
-    event: str
+from sottovoce.vertical.wire import Payload
 
 
 class TrainOnLabels(Request, code=106):
@@ -20,7 +16,7 @@ class TrainOnLabels(Request, code=106):
 
     ``flip_probability`` is that of the randomised response behind labels of -1 and +1 (0 for public ones),
     ``label_bound`` a bound on labels that are other numbers (0 for none), ``mu`` the mean shift of the equivalent
-    Gaussian release that the training may spend.
+    Gaussian release that the training may spend. The answer is the event that was spent, as JSON.
     """
 
     labels: Vector
@@ -31,7 +27,7 @@ class TrainOnLabels(Request, code=106):
     mu: float
     model: str
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Trained]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         data_norm = facts.row_bound
         facts.one_a_row(self, "labels")
         if self.loss not in TRAININGS:
@@ -56,4 +52,4 @@ class TrainOnLabels(Request, code=106):
         # to the last bit what models have always been: not times (constant / whole), which rounds otherwise
         coef = weights[:-1] / (unit.data_norm * unit.whole)
         desk.later = self.model, coef, float(weights[-1] * unit.constant / unit.whole)
-        return Trained(event_text(driven.event))
+        return Payload(octets=event_text(driven.event).encode())

@@ -44,9 +44,10 @@ from sottovoce.vertical.coordinator.plan import (
     split_mu,
 )
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.local_models.messages import Trained, TrainOnLabels
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 from sottovoce.vertical.protocols.local_models.trainings import TRAININGS, SquaredOnLabelsPlan
+from sottovoce.vertical.wire import Payload
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -135,8 +136,8 @@ class LocalModelsPlan(LabelsOncePlan):
             for name, plan in self.party_plans.items()
         }
         with self.after_labels():
-            for name, reply in parties.exchange(requests, Trained).items():
-                check_spent(name, reply.event, self.party_plans[name].event)
+            for name, reply in parties.exchange(requests, Payload).items():
+                check_spent(name, reply.octets, self.party_plans[name].event)
         terms = {name: Term(weight * half_range, self._prior(y)) for name, weight in self.weights.items()}
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),

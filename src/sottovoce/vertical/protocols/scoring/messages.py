@@ -4,24 +4,17 @@ from typing import Any
 
 import numpy as np
 
-from sottovoce._numerics import Vector
 from sottovoce.privacy.events import NonPrivateEvent
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training
-from sottovoce.vertical.wire import Count, Message
-
-
-class Scores(Message, code=8):
-    """One number a row: a score, or the entry of a column."""
-
-    scores: Vector
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request
+from sottovoce.vertical.wire import Count, Payload
 
 
 class Score(Request, code=7):
-    """Ask for the party's part of the prediction of the model ``model`` for each of its rows."""
+    """Ask for the party's part of the prediction of the model ``model``. The answer is one number a row."""
 
     model: str
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Scores]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         desk = yield None
         part = desk.models.get(self.model)
         if part is None:
@@ -31,17 +24,17 @@ class Score(Request, code=7):
                 f"its part of the model {self.model!r} was made from its rows without noise, and its budget did not "
                 "pay for that: scores by it could tell the rows. Train by another mechanism"
             )
-        return Scores(desk.columns().times(part.coef) + part.intercept)
+        return Payload(desk.columns().times(part.coef) + part.intercept)
 
 
 class ShowColumn(Request, code=69):
-    """Ask for a column without noise."""
+    """Ask for a column without noise. The answer is one number a row."""
 
     column: Count
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Scores]:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         if self.column >= facts.n_features:
             raise RefusalError(f"it has no column {self.column}")
         desk = yield NonPrivateEvent()
         column: Any = desk.table[:, [self.column]]
-        return Scores(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())
+        return Payload(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())

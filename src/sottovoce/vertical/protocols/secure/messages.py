@@ -17,12 +17,12 @@ from sottovoce._numerics import Vector
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, Training, refuse
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, opened, refuse
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.worker import JointWorker
-from sottovoce.vertical.wire import Count, Done, Message
+from sottovoce.vertical.wire import Done, Message, Payload
 
 MOST_JOINT: Final = 2  # joint trainings of one party at a time; each is a process with shares of all tables
 _WAIT: Final = 2.0  # seconds that a question waits for its answer; the party answers nobody else meanwhile
@@ -49,30 +49,17 @@ def plan_from_text(text: str) -> AgreedPlan:
     return plan
 
 
-class Card(Message, code=93):
-    """What a party tells its partners before any of them shares data, signed (`sottovoce.vertical.engines`)."""
-
-    card: str
-
-
-class Opened(Message, code=103):
-    """How far it is: ``n_steps`` have been done, and ``ready`` is 1 where nothing is under way any more.
-
-    ``values`` are then the noisy numbers that all parties saw, of all steps in their order, in the unit of the plan.
-    """
-
-    n_steps: Count
-    ready: Count
-    values: Vector
-
-
 class Invite(Request, code=92):
-    """Propose a joint training: the whole plan, as canonical JSON. Nothing is charged or shared yet."""
+    """Propose a joint training: the whole plan, as canonical JSON. Nothing is charged or shared yet.
+
+    The answer is what the party tells its partners before any of them shares data, signed: its card
+    (`sottovoce.vertical.engines`).
+    """
 
     plan: str
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Card]:
-        if isinstance(training.worker, JointWorker):
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
+        if isinstance(worker, JointWorker):
             raise RefusalError("this session has a joint training already; another one needs a session of its own")
         plan = plan_from_text(self.plan)
         _check_own(facts, plan)
@@ -86,7 +73,7 @@ class Invite(Request, code=92):
         desk = yield None
         if not facts.is_helper:
             refuse(desk.shortage(plan.event))  # said before anybody meets
-        n_open = sum(isinstance(worker, JointWorker) and worker.is_open for worker in desk.workers())
+        n_open = sum(isinstance(each, JointWorker) and each.is_open for each in desk.workers())
         if n_open >= MOST_JOINT:
             raise RefusalError(
                 f"it takes part in {n_open} joint trainings, and in at most {MOST_JOINT} at a time: wait until one ends"
@@ -96,8 +83,8 @@ class Invite(Request, code=92):
         except EngineError as error:
             raise RefusalError(str(error)) from None
         patience = _PATIENCE if facts.computing is None else facts.computing.timeout
-        desk.training = Training(worker=JointWorker(plan, facts.name, seat, patience))
-        return Card(seat.card)
+        desk.worker = JointWorker(plan, facts.name, seat, patience)
+        return Payload(octets=seat.card.encode())
 
 
 def _check_own(facts: PartyFacts, plan: AgreedPlan) -> None:
@@ -115,14 +102,14 @@ def _check_own(facts: PartyFacts, plan: AgreedPlan) -> None:
         raise RefusalError(f"the plan says {said!r} of this party, and what it declared is {true!r}")
 
 
-def _worker(training: Training, request: Message, *states: str) -> JointWorker:
+def _joint(worker: Any, request: Message, *states: str) -> JointWorker:
     """Return the joint training of the session, if it is in one of these states; it may end at any time."""
-    worker = training.open(JointWorker, request)
-    if not worker.is_open:
-        raise RefusalError(worker.reason)
-    if worker.state not in states:
-        raise RefusalError(f"{type(request).__name__} came out of its turn: the joint training is {worker.state}")
-    return worker
+    joint = opened(JointWorker, worker, request)
+    if not joint.is_open:
+        raise RefusalError(joint.reason)
+    if joint.state not in states:
+        raise RefusalError(f"{type(request).__name__} came out of its turn: the joint training is {joint.state}")
+    return joint
 
 
 class Connect(Request, code=97):
@@ -133,8 +120,8 @@ class Connect(Request, code=97):
 
     cards: str
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
-        _worker(training, self, "invited")
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
+        _joint(worker, self, "invited")
         try:
             cards = json.loads(self.cards)
         except (ValueError, RecursionError):
@@ -142,27 +129,13 @@ class Connect(Request, code=97):
         if not isinstance(cards, list) or not all(isinstance(card, str) for card in cards):
             raise RefusalError("Connect.cards is not a list of cards")
         yield None
-        worker = _worker(training, self, "invited")
+        joint = _joint(worker, self, "invited")
         try:
-            worker.connect(cards)
+            joint.connect(cards)
         except EngineError as error:  # an invitation is good for one set of cards
-            worker.end(str(error))
+            joint.end(str(error))
             raise RefusalError(str(error)) from None
         return Done()
-
-
-class Poll(Request, code=102):
-    """Ask how far the party is with what it does in the background, the meeting or the training."""
-
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Opened]:
-        worker = _worker(training, self, "connecting", "connected", "computing", "opened", "kept")
-        yield None
-        is_done = worker.wait(_WAIT)
-        if not worker.is_open:
-            raise RefusalError(worker.reason)
-        # once the training is done, which every partner has seen
-        values = np.concatenate(worker.opened) if is_done and worker.opened else np.zeros(0)
-        return Opened(len(worker.opened), int(is_done), values)
 
 
 class Join(Request, code=94):
@@ -173,46 +146,50 @@ class Join(Request, code=94):
 
     labels: Vector
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Done]:
-        worker = _worker(training, self, "connected")
-        _check_own(facts, worker.plan)
-        holds_labels = facts.name == worker.plan.label_holder
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
+        joint = _joint(worker, self, "connected")
+        _check_own(facts, joint.plan)
+        holds_labels = facts.name == joint.plan.label_holder
         if holds_labels:
             facts.one_a_row(self, "labels")
         elif len(self.labels):
             raise RefusalError("Join.labels is for the label holder alone")
-        desk = yield None if facts.is_helper else worker.plan.event
-        worker = _worker(training, self, "connected")
+        desk = yield None if facts.is_helper else joint.plan.event
+        joint = _joint(worker, self, "connected")
         labels = self.labels.copy() if holds_labels else None
-        worker.begin(None if facts.is_helper else desk.table, labels, desk.noise())
+        joint.begin(None if facts.is_helper else desk.table, labels, desk.noise())
         return Done()
 
 
-class KeepJoint(Request, code=105):
-    """Keep this party's part of the model, once the training is done; ``opened`` is the SHA-256 of what was opened.
+class Poll(Request, code=107):
+    """Ask how far the party is with what it does in the background, the meeting or the training.
 
-    The party compares it with what itself has seen, unless it is empty. Its engine stays until the session is closed:
-    partners may wait for it.
+    The answer is how many steps have been done, and 1 where nothing is under way any more, else 0. Once the training is
+    done, which every partner has seen, the noisy numbers follow that all parties saw, of all steps in their order, in
+    the unit of the plan; or with a ``model`` the party keeps its part of it. It compares ``opened``, unless that is
+    empty, with the SHA-256 of what itself has seen. Its engine stays until the session is closed: partners may wait.
     """
 
-    model: str
+    model: str = ""
     opened: bytes = b""
 
-    def answer(self, facts: PartyFacts, training: Training) -> Answered[Opened]:
-        _worker(training, self, "computing", "opened")
-        if facts.is_helper:
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
+        states = ("computing", "opened") if self.model else ("connecting", "connected", "computing", "opened", "kept")
+        joint = _joint(worker, self, *states)
+        if self.model and facts.is_helper:
             raise RefusalError("a helper has no part of a model")
         desk = yield None
-        worker = _worker(training, self, "computing", "opened")
-        is_done = worker.wait(_WAIT)
-        if not worker.is_open:
-            raise RefusalError(worker.reason)
-        if is_done:
-            if self.opened and self.opened != hashlib.sha256(np.concatenate(worker.opened).tobytes()).digest():
+        joint = _joint(worker, self, *states)
+        is_done = joint.wait(_WAIT)
+        if not joint.is_open:
+            raise RefusalError(joint.reason)
+        values = np.concatenate(joint.opened) if is_done and joint.opened else np.zeros(0)
+        if self.model and is_done:
+            if self.opened and self.opened != hashlib.sha256(values.tobytes()).digest():
                 raise RefusalError(
                     "its training opened other numbers than it is told of: one of the parties does not follow the "
                     "protocol, or runs another version"
                 )
-            desk.keep(self.model, *worker.weights, released=True)
-            worker.state = "kept"
-        return Opened(len(worker.opened), int(is_done), np.zeros(0))
+            desk.keep(self.model, *joint.weights, released=True)
+            joint.state, values = "kept", np.zeros(0)
+        return Payload(np.append([len(joint.opened), is_done], values))

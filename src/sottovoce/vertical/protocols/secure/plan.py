@@ -44,7 +44,7 @@ from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
 from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
-from sottovoce.vertical.wire import Done, Message
+from sottovoce.vertical.wire import Done, Message, Payload
 
 _NO_LABELS: Final = np.zeros(0)
 
@@ -82,8 +82,8 @@ class TrainedTogether(ABC):
         plan = self.joint
         _tell(parties, "sites are invited")
         try:
-            cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), messages.Card)
-            listed = json.dumps([cards[name].card for name in plan.ranks])
+            cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), Payload)
+            listed = json.dumps([cards[name].octets.decode(errors="replace") for name in plan.ranks])
             _tell(parties, "the sites' engines meet")
             parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
             _wait(parties, plan, self.patience, dict.fromkeys(plan.ranks, messages.Poll()))
@@ -99,10 +99,10 @@ class TrainedTogether(ABC):
             parties.exchange(starts, Done)
             # one party tells what was opened, and the others compare
             asked = {plan.label_holder: messages.Poll()}
-            values = _wait(parties, plan, self.patience, asked)[plan.label_holder].values
+            values = _wait(parties, plan, self.patience, asked)[plan.label_holder].numbers[2:]
             fitting = _concluded(plan, values)
             _tell(parties, "the model is kept")
-            keep = messages.KeepJoint(model, hashlib.sha256(values.tobytes()).digest())
+            keep = messages.Poll(model, hashlib.sha256(values.tobytes()).digest())
             _wait(parties, plan, self.patience, {block.name: keep for block in plan.blocks})
         except PartyError as error:
             raise PartyError(
@@ -184,22 +184,20 @@ def _concluded(plan: AgreedPlan, values: Vector) -> Conclusion:
     return fitting
 
 
-def _wait(
-    parties: Parties, plan: AgreedPlan, patience: float, asked: Mapping[str, Message]
-) -> dict[str, messages.Opened]:
+def _wait(parties: Parties, plan: AgreedPlan, patience: float, asked: Mapping[str, Message]) -> dict[str, Payload]:
     """Ask computing parties until each is ready; in so many seconds all of them do a step more.
 
     Where nothing moves all are asked: the party that is waited for may wait for one that hangs.
     """
     reached, deadline, moves = 0, time.monotonic() + patience, True
-    replies: dict[str, messages.Opened] = {}
+    replies: dict[str, Payload] = {}
     due = list(asked)
     while due:
         also = [] if moves else [name for name in plan.ranks if name not in asked]
         requests = {name: asked.get(name, messages.Poll()) for name in (*due, *also)}
-        replies |= parties.exchange(requests, messages.Opened)
-        due = [name for name in asked if not replies[name].ready]
-        done = min(plan.n_steps, *(replies[name].n_steps for name in asked))
+        replies |= parties.exchange(requests, Payload)
+        due = [name for name in asked if not replies[name].numbers[1:2].any()]
+        done = min(plan.n_steps, *(int(replies[name].numbers[:1].sum()) for name in asked))
         moves = done > reached
         if moves:
             reached, deadline = done, time.monotonic() + patience
