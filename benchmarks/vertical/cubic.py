@@ -16,7 +16,8 @@ from sklearn.metrics import log_loss
 from benchmarks.driver import Run, benchmark
 from benchmarks.sets import split
 from sottovoce.vertical.protocols.secure import slope_passes
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from support.lockstep import run_jointly
 
 SETS = "a9a,phishing,german,mushrooms,w8a,bank,credit,adult"

@@ -111,14 +111,13 @@ def cells(part: str, quick: bool) -> list[Cell]:
 
 
 def make_plan(cell: Cell) -> Any:
-    from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+    from sottovoce.vertical.protocols.secure.agreed_plan import Block
+    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 
     widths = [len(part) for part in np.array_split(np.arange(cell.d), cell.holders)]
     return JointPlan(
         n_samples=cell.n,
-        blocks=tuple(
-            Block(name=f"party{place}", n_features=width, data_norm=1.0) for place, width in enumerate(widths)
-        ),
+        blocks=tuple(Block(name=f"party{place}", n_features=width, bound=1.0) for place, width in enumerate(widths)),
         helpers=tuple(f"helper{place}" for place in range(cell.helpers)),
         label_holder="party0",
         loss="squared" if cell.loss == "refined" else cell.loss,

@@ -38,7 +38,8 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights, Train
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import Invite
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.one_training import cost, order
@@ -162,7 +163,7 @@ def test_sessions_that_are_too_many_end_and_say_so():
 
 JOINT = JointPlan(
     n_samples=200,
-    blocks=(Block(name="clinic", n_features=1, data_norm=1.0), Block(name="bank", n_features=1, data_norm=1.0)),
+    blocks=(Block(name="clinic", n_features=1, bound=1.0), Block(name="bank", n_features=1, bound=1.0)),
     label_holder="clinic", loss="logistic", alpha=0.1, epsilon=0.1, delta=1e-6, engine="in-process",
 )  # fmt: skip
 EACH = {
@@ -173,7 +174,7 @@ EACH = {
     "exact": OPEN,
     "score": Score("m"),
     "columns": ShowColumn(0),
-    "foreign-weights": KeepWeights("other", [0.0], [1.0]),
+    "foreign-weights": KeepWeights("other", [1.0, 0.0]),
 }
 
 

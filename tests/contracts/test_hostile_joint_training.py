@@ -158,7 +158,7 @@ def test_what_is_no_plan_of_this_party_is_refused(kind):
         refused(line.ask(Invite(each)))
     for plan, word in [
         (dataclasses.replace(kind.plan, n_samples=N + 1), "the plan says"),
-        (kind.block(**{kind.bound: 0.5}), "the plan says"),
+        (kind.block(bound=0.5), "the plan says"),
         (kind.block(n_features=3), "the plan says"),
         (kind.block(name="shop"), "this is 'clinic'"),
         (dataclasses.replace(kind.plan, engine="spu"), "it does not compute with the engine 'spu'"),

@@ -9,7 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from support.joint_clear import JointClear
 
 ROWS = (

@@ -27,7 +27,8 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, KeepWe
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, Poll
 from support.coupled_parties import Common, Pair, Session, coupled_noise
 from support.noisy_rounds import ROUNDS, RoundsKeep, RoundsStep
@@ -39,7 +40,7 @@ LABELS = np.array([1.0, -1.0, 1.0])
 ALL, SOME = ["p0", "p1", "p2"], ["p0", "p2"]
 PLAN = JointPlan(
     n_samples=3,
-    blocks=(Block(name="clinic", n_features=2, data_norm=1.0), Block(name="bank", n_features=1, data_norm=1.0)),
+    blocks=(Block(name="clinic", n_features=2, bound=1.0), Block(name="bank", n_features=1, bound=1.0)),
     label_holder="bank", loss="squared", label_bounds=(-1.0, 1.0), alpha=0.1, epsilon=0.1, delta=1e-6,
     engine="in-process", n_passes=0,
 )  # fmt: skip
@@ -65,7 +66,7 @@ TRAINING = [
     TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"),
     TrainOnBall(**{**BALL, "labels": 1e150 * ONE}, n_steps=1, unit=1.0, model="m"),
     BallVertex(ONE, 0.0),
-    KeepWeights("m", [1.0], [1.0]),
+    KeepWeights("m", [0.0, 1.0, 0.0]),
     Invite(PLAN.text()),
     Connect(json.dumps(["card", "card"])),
     Join([]),
@@ -81,7 +82,7 @@ SCORING = [
     AlignTo(announce(["p0"])),
     TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m"),
     LbfgsKeep(1.0, "m"),
-    KeepWeights("m", [0.0], [1.0]),
+    KeepWeights("m", [1.0, 0.0, 0.0]),
     Score("m"),
     ShowColumn(0),
 ]
@@ -92,7 +93,7 @@ RUNS = {
     "rounds": [STEP, KEEP, Close(),
                TrainOnLabels(LABELS, "squared", 0.1, 0.0, 0.1, 0.1, "m")],
     "ball": [AlignTo(announce(SOME)), TrainOnBall(**BALL, n_steps=2, unit=1.0, model="m"), KEEP,
-             KeepWeights("m", [1.0], [1.0]), Close()],
+             KeepWeights("m", [0.0, 1.0, 0.0]), Close()],
     "joint": [AlignTo(announce(ALL)), STEP, Invite(PLAN.text()), Connect(json.dumps(["card", "card"])), Join([]),
               Poll(), Poll("m"), Close()],
 }  # fmt: skip

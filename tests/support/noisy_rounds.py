@@ -23,7 +23,7 @@ class RoundsStep(Request, code=245):
     mu: float = 0.01
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        facts.row_bound  # noqa: B018
+        facts.bound_of("data_norm")
         within("mu", self.mu, 1e-6, 1e6)
         facts.one_a_row(self, "shift")
         desk = yield self.event

@@ -110,19 +110,12 @@ class PartyFacts:
         allowed = (IN_PROCESS,) if self.computing is None else tuple(self.computing.engines)
         return {name: version for name, version in _installed().items() if name in allowed}
 
-    @property
-    def row_bound(self) -> float:
-        """The declared bound on rows, which what is private here is scaled by."""
-        if self.data_norm is None:
-            raise RefusalError("it declared no data_norm, without which nothing here can be private")
-        return self.data_norm
-
-    @property
-    def entry_bound(self) -> float:
-        """The declared bound on entries, which what is private here is scaled by."""
-        if self.data_bound is None:
-            raise RefusalError("it declared no data_bound, without which nothing here can be private")
-        return self.data_bound
+    def bound_of(self, name: str) -> float:
+        """Return the declared ``data_norm`` or ``data_bound``, which what is private here is scaled by."""
+        bound: float | None = getattr(self, name)
+        if bound is None:
+            raise RefusalError(f"it declared no {name}, without which nothing here can be private")
+        return bound
 
     def one_a_row(self, request: Message, name: str) -> None:
         """Refuse a request whose field of that name is not one number a row."""

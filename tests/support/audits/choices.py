@@ -18,7 +18,8 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.whole_gumbel import whole_gumbel
 from sottovoce.privacy.trials import TrialCount
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, Steps, scale_choices
 
 # on each table: a break is seen with probability 0.97, and a bound above half of the promise nearly always
@@ -112,7 +113,7 @@ def secure_choice(loss, known, factor, patch):
     and is none here.
     """
     plan = ColumnPlan(
-        n_samples=2, blocks=(Columns("a", 1, 1.0), Columns("b", 1, 1.0)), helpers=("h",), label_holder="a", loss=loss,
+        n_samples=2, blocks=(Block("a", 1, 1.0), Block("b", 1, 1.0)), helpers=("h",), label_holder="a", loss=loss,
         radius=1e-9, epsilon=1.0, delta=DELTA, engine="in-process", n_steps_given=STEPS, fit_intercept=False,
         **LABELS[loss],
     )  # fmt: skip

@@ -9,7 +9,8 @@ from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.vertical.protocols.secure import agreed_plan, column_plan
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
 from support.lockstep import CountingEngine, run_jointly
 
 SQUARED = {"loss": "squared", "label_bounds": (-1.0, 3.0)}
@@ -19,7 +20,7 @@ BOTH = pytest.mark.parametrize("kind", [SQUARED, LOGISTIC], ids=["squared", "log
 
 def plan(**changed):
     facts = {
-        "n_samples": 200, "blocks": (Columns("a", 3, 2.0), Columns("b", 2, 0.5)), "helpers": ("h",),
+        "n_samples": 200, "blocks": (Block("a", 3, 2.0), Block("b", 2, 0.5)), "helpers": ("h",),
         "label_holder": "b", "radius": 1.5, "epsilon": 1.0, "delta": 1e-5, "engine": "in-process", **SQUARED,
     }  # fmt: skip
     if changed.get("loss") == "logistic":
@@ -39,7 +40,7 @@ def plan(**changed):
         ({"loss": "smoothed hinge"}, "loss"),
         ({"label_holder": "h"}, "label_holder must be a party with columns"),
         ({"helpers": ("a",)}, "names of their own"),
-        ({"blocks": (Columns("a", 3, 1.0),), "label_holder": "a"}, "at least two parties"),
+        ({"blocks": (Block("a", 3, 1.0),), "label_holder": "a"}, "at least two parties"),
         ({"epsilon": np.inf}, "epsilon must be finite"),
         ({"n_samples": 2**26}, "entries together"),
         ({"radius": 0.0}, "radius"),

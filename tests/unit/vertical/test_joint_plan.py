@@ -11,12 +11,13 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical.engines.programs import AddSlopes, MoveDuals
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import plan_from_text
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, row_weights
 
-BLOCKS = (Block(name="bank", n_features=3, data_norm=1.5), Block(name="shop", n_features=2, data_norm=0.5))
+BLOCKS = (Block(name="bank", n_features=3, bound=1.5), Block(name="shop", n_features=2, bound=0.5))
 
 
 def plan(**changed):
@@ -42,7 +43,7 @@ KINDS = [
 
 def columns(**changed):
     facts = {
-        "n_samples": 1000, "blocks": (Columns("bank", 3, 2.0), Columns("shop", 2, 0.5)), "helpers": ("helper",),
+        "n_samples": 1000, "blocks": (Block("bank", 3, 2.0), Block("shop", 2, 0.5)), "helpers": ("helper",),
         "label_holder": "bank", "loss": "logistic", "radius": 1.5, "epsilon": 1.0, "delta": 1e-5, "engine": "spu",
     }  # fmt: skip
     return ColumnPlan(**{**facts, **changed})

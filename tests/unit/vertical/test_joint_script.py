@@ -7,7 +7,8 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.protocols.secure import agreed_plan
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from support.joint_clear import JointClear
 from support.lockstep import CountingEngine, run_jointly
 from support.pairs import by_pairs
@@ -23,7 +24,7 @@ def people(seed=0, widths=(3, 2, 4)):
 
 
 def plan(tables, **changed):
-    blocks = tuple(Block(name=name, n_features=table.shape[1], data_norm=2.0) for name, table in tables.items())
+    blocks = tuple(Block(name=name, n_features=table.shape[1], bound=2.0) for name, table in tables.items())
     facts = {
         "n_samples": N, "blocks": blocks, "helpers": (), "label_holder": "p1", "loss": "logistic", "alpha": 1e-3,
         "epsilon": 1.0, "delta": 1e-5, "engine": "in-process",

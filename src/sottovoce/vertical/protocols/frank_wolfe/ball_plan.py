@@ -73,13 +73,8 @@ class BallPlan(VerticalPlan):
         return signed_column(int(place))
 
     def keep(self, parties: Parties, model: str, weights: Mapping[str, tuple[Vector, float]]) -> None:
-        """Have each party keep its coefficients and intercept: the columns that have a weight."""
-        requests = {}
-        for name, (coefficients, intercept) in weights.items():
-            each = np.append(coefficients, intercept)
-            columns = np.flatnonzero(each)
-            requests[name] = KeepWeights(model, columns.astype(np.float64), each[columns])
-        parties.exchange(requests, Done)
+        """Have each party keep its coefficients and intercept."""
+        parties.exchange({name: KeepWeights(model, np.append(*each)) for name, each in weights.items()}, Done)
 
     @property
     def scorer(self) -> SumOfScores:

@@ -16,7 +16,7 @@ from sottovoce.vertical.wire import Count, Done, Payload
 
 def check_ball(facts: PartyFacts, request: Any) -> float:
     """Return the bound on entries, where a request that opens steps of Frank-Wolfe makes sense."""
-    bound = facts.entry_bound
+    bound = facts.bound_of("data_bound")
     if request.loss not in LOSSES:
         raise RefusalError(f"there is no Frank-Wolfe for the loss {request.loss!r}")
     facts.one_a_row(request, "labels")
@@ -80,32 +80,21 @@ class BallVertex(Request, code=68):
         return Payload(np.array([place_of(column, -1 if steepest > 0.0 else 1), abs(steepest)]))
 
 
-class KeepWeights(Request, code=71):
-    """Keep a model of these columns' weights (the last column may be that of ones) under the name ``model``."""
+class KeepWeights(Request, code=63):
+    """Keep a model of one weight a column, and that of a column of ones behind them, under the name ``model``."""
 
     model: str
-    columns: Vector
     weights: Vector
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
-        weights = self._checked(facts)
+        if len(self.weights) != facts.n_features + 1:
+            raise RefusalError(f"{len(self.weights)} weights came for {facts.n_features} columns and that of ones")
         desk = yield None
-        desk.keep(self.model, weights[:-1], float(weights[-1]), released=True)
+        desk.keep(self.model, self.weights[:-1].copy(), float(self.weights[-1]), released=True)
         return Done()
-
-    def _checked(self, facts: PartyFacts) -> NDArray[np.float64]:
-        """Return one weight a column, the last one that of a column of ones."""
-        columns = self.columns
-        if len(columns) != len(self.weights) or not np.array_equal(columns, columns // 1):
-            raise RefusalError("weights need a whole number of a column each")
-        if len(columns) and not 0 <= columns.min() <= columns.max() <= facts.n_features:
-            raise RefusalError("weights came for columns that it does not have")
-        weights = np.zeros(facts.n_features + 1)
-        np.add.at(weights, columns.astype(np.int64), self.weights)
-        return weights
 
 
 def _in_units(facts: PartyFacts, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:
     """Return coefficients and intercept for weights of columns of size 1, the last of which may be that of ones."""
     d = facts.n_features
-    return weights[:d] / facts.entry_bound, float(weights[d:].sum())
+    return weights[:d] / facts.bound_of("data_bound"), float(weights[d:].sum())

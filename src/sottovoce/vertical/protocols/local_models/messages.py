@@ -28,7 +28,7 @@ class TrainOnLabels(Request, code=106):
     model: str
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        data_norm = facts.row_bound
+        data_norm = facts.bound_of("data_norm")
         facts.one_a_row(self, "labels")
         if self.loss not in TRAININGS:
             raise RefusalError(f"there is no training on released labels for the loss {self.loss!r}")

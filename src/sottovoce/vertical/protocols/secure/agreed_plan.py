@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Final, Self
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import bounds, filled_text, privacy_budget, truth, whole_number
+from sottovoce._validation import bounds, filled_text, magnitude, privacy_budget, truth, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import Engine, Whole
@@ -26,6 +26,7 @@ from sottovoce.vertical.protocols.secure.scripts import Script
 
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16
+_MOST_COLUMNS: Final = 2**20
 
 
 class _Plain:
@@ -37,18 +38,20 @@ class _Plain:
 
 
 @dataclass(frozen=True)
-class Held(_Plain):
+class Block(_Plain):
     """The columns of one party, publicly."""
-
-    most_features: ClassVar[int]
 
     name: str
     n_features: int
+    bound: float  # on the length of a row, or on the size of an entry: what is beyond is shortened, or cut
 
     def __post_init__(self) -> None:
         filled_text("the name of a party", self.name)
         what = f"n_features of party {self.name!r}"
-        self.keep(n_features=whole_number(what, self.n_features, at_least=1, at_most=self.most_features))
+        self.keep(
+            n_features=whole_number(what, self.n_features, at_least=1, at_most=_MOST_COLUMNS),
+            bound=magnitude(f"the bound of party {self.name!r}", self.bound),
+        )
 
 
 Weights = dict[str, tuple[Vector, float]]  # by party, and its intercept
@@ -83,13 +86,13 @@ class Conclusion:
 class AgreedPlan(_Plain, ABC):
     """What every joint training is planned from."""
 
-    held: ClassVar[type[Held]]
-    """What a block of the plan is."""
+    bounded: ClassVar[str]
+    """What parties declare a bound on: ``"data_norm"`` or ``"data_bound"``."""
     first_step: ClassVar[str]
     """What step 0 opens, in words."""
 
     n_samples: int  # aligned people
-    blocks: tuple[Any, ...]  # the parties with columns, in order
+    blocks: tuple[Block, ...]  # the parties with columns, in order
     helpers: tuple[str, ...] = ()  # parties that compute and hold no table
     label_holder: str
     loss: str
@@ -146,6 +149,9 @@ class AgreedPlan(_Plain, ABC):
         given = {"loss": plan.loss.name, "label_bounds": facts.label_bounds, "fit_intercept": plan.fit_intercept} | own
         return cls(
             n_samples=facts.n_samples,
+            blocks=tuple(
+                Block(name, each.n_features, getattr(each, cls.bounded)) for name, each in facts.descriptions.items()
+            ),
             helpers=facts.helpers,
             label_holder=facts.label_holder,
             epsilon=plan.epsilon,
@@ -182,9 +188,9 @@ class AgreedPlan(_Plain, ABC):
             return "ABY3" if len(self.ranks) == 3 else "CHEETAH"
         return "Shamir" if self.engine == "shamir" else "in the clear"
 
-    @abstractmethod
     def declared(self, facts: PartyFacts) -> dict[str, object]:
         """Return what a party declared, under the names of its block's fields; refused where it declared no bound."""
+        return {"n_features": facts.n_features, "bound": facts.bound_of(self.bounded)}
 
     # ------------------------------------------------------------------ what is computed
 

@@ -26,8 +26,7 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
 from sottovoce.privacy.mechanisms.whole_gumbel import LARGEST_SCALE, whole_gumbel
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import AddScores, ChooseColumn, Program
-from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held, Steps
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Block, Steps
 from sottovoce.vertical.protocols.secure.dual_passes import sigmoid_clips
 from sottovoce.vertical.protocols.secure.scripts import ColumnScript
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, whole_margins
@@ -41,24 +40,10 @@ _LOGISTIC_MARGIN: Final = 2**7
 _MARGIN_BOUND: Final = 2**40
 _EXACT: Final = 2**61  # all scores with noise stay below it
 _MOST_ENTRIES: Final = 2**26  # of all tables together, each secret at every party
-_MOST_COLUMNS: Final = 2**20
 _STEPS: Final = 0.75  # as in one table
 _FEWEST: Final = 4
 _MOST_STEPS: Final = 400  # of the rule; each takes seconds over a slow line
 _MOST_GIVEN: Final = 10_000
-
-
-@dataclass(frozen=True)
-class Columns(Held):
-    """The columns of one party, publicly."""
-
-    most_features: ClassVar[int] = _MOST_COLUMNS
-
-    data_bound: float  # public bound on the size of an entry; larger ones are cut
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.keep(data_bound=magnitude(f"data_bound of party {self.name!r}", self.data_bound))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,10 +53,9 @@ class ColumnPlan(AgreedPlan):
     ``loss``: {"squared", "logistic"}.
     """
 
-    held: ClassVar[type[Held]] = Columns
+    bounded: ClassVar[str] = "data_bound"
     first_step: ClassVar[str] = "the first column"
 
-    blocks: tuple[Columns, ...]
     # bound on a residual of squared loss; None is half of the width of ``label_bounds``, without an intercept the
     # largest label in size
     residual_bound: float | None = None
@@ -126,7 +110,7 @@ class ColumnPlan(AgreedPlan):
     @property
     def bound(self) -> float:
         """The unit of entries: the largest ``data_bound``."""
-        return max(block.data_bound for block in self.blocks)
+        return max(block.bound for block in self.blocks)
 
     @property
     def middle(self) -> float:
@@ -153,7 +137,7 @@ class ColumnPlan(AgreedPlan):
     @property
     def intercept_entry(self) -> float:
         """The intercept's column in units of `bound`: the label holder's ``data_bound``; 0 for none."""
-        return float(self.blocks[self.holder].data_bound) / self.bound if self.fit_intercept else 0.0
+        return float(self.blocks[self.holder].bound) / self.bound if self.fit_intercept else 0.0
 
     @property
     def constant(self) -> int:
@@ -224,9 +208,6 @@ class ColumnPlan(AgreedPlan):
     def n_opened(self, step: int) -> int:
         return 1
 
-    def declared(self, facts: PartyFacts) -> dict[str, object]:
-        return {"n_features": facts.n_features, "data_bound": facts.entry_bound}
-
     def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
         self.ranks.index(name)
         return (whole_gumbel(self.scale, 2 * self.n_columns, noise),)
@@ -237,7 +218,7 @@ class ColumnPlan(AgreedPlan):
         for low in range(0, len(rows), PIECE):
             piece: Any = table[low : low + PIECE]
             dense = np.asarray(piece if isinstance(piece, np.ndarray) else piece.toarray(), dtype=np.float64)
-            cut = np.clip(np.nan_to_num(dense, nan=0.0), -block.data_bound, block.data_bound) / self.bound
+            cut = np.clip(np.nan_to_num(dense, nan=0.0), -block.bound, block.bound) / self.bound
             rows[low : low + PIECE] = np.clip(np.rint(cut * _ENTRY), -_ENTRY, _ENTRY)
         return rows
 
@@ -256,7 +237,7 @@ class ColumnPlan(AgreedPlan):
         constant = self.intercept_entry * float(point[width]) if len(point) > width else 0.0
         return whole_margins(rows, point[taken], constant, self.per_unit, _MARGIN_BOUND, taken)
 
-    def _block(self, name: str) -> Columns:
+    def _block(self, name: str) -> Block:
         return next(block for block in self.blocks if block.name == name)
 
     def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> ColumnScript:

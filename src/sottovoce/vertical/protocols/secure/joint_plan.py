@@ -18,8 +18,7 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT, SharedGaussian
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
-from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Held, Steps, Weights
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Steps, Weights
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
 from sottovoce.vertical.protocols.secure.scripts import SumScript
 from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even
@@ -39,19 +38,6 @@ _MOST_WEIGHTS: Final = 4096  # as in one table: the matrix grows with their squa
 _MOST_PASSES: Final = 1000
 
 
-@dataclass(frozen=True)
-class Block(Held):
-    """The columns of one party, publicly."""
-
-    most_features: ClassVar[int] = _MOST_WEIGHTS
-
-    data_norm: float  # public bound on the length of a row; longer ones are shortened
-
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        self.keep(data_norm=magnitude(f"data_norm of party {self.name!r}", self.data_norm))
-
-
 @dataclass(frozen=True, kw_only=True)
 class JointPlan(AgreedPlan):
     """Public facts and privacy parameters of one joint training.
@@ -59,10 +45,9 @@ class JointPlan(AgreedPlan):
     ``loss``: {"squared", "logistic", "smoothed hinge"}.
     """
 
-    held: ClassVar[type[Held]] = Block
+    bounded: ClassVar[str] = "data_norm"
     first_step: ClassVar[str] = "second moments"
 
-    blocks: tuple[Block, ...]
     smoothing: float = 0.5  # width of the rounded corner of the smoothed hinge
     alpha: float  # penalty (alpha / 2) |w|^2 of the weights in the tables' units, for the mean of the losses
     colluding: int = 1  # parties whose own shares of the noise are taken to be known to each other
@@ -110,15 +95,12 @@ class JointPlan(AgreedPlan):
 
     # ------------------------------------------------------------------ parties
 
-    def declared(self, facts: PartyFacts) -> dict[str, object]:
-        return {"n_features": facts.n_features, "data_norm": facts.row_bound}
-
     @cached_property
     def _parts(self) -> dict[str, RowPart]:
         constant = CONSTANT if self.fit_intercept else 0.0
         weights = row_weights([block.n_features for block in self.blocks])
         return {
-            block.name: RowPart(block.n_features, block.data_norm, weight, constant)
+            block.name: RowPart(block.n_features, block.bound, weight, constant)
             for block, weight in zip(self.blocks, weights, strict=True)
         }
 

@@ -18,7 +18,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, opened, refuse
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Block
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.worker import JointWorker
@@ -39,7 +39,7 @@ def plan_from_text(text: str) -> AgreedPlan:
         data = json.loads(text)
         kind = next(kind for kind in _KINDS if data.keys() == {field.name for field in fields(kind)})
         given: Any = {name: tuple(value) if isinstance(value, list) else value for name, value in data.items()}
-        plan = kind(**given | {"blocks": tuple(kind.held(**each) for each in data["blocks"])})
+        plan = kind(**given | {"blocks": tuple(Block(**each) for each in data["blocks"])})
     except ParameterError:
         raise
     except (ValueError, RecursionError, AttributeError, StopIteration, TypeError):

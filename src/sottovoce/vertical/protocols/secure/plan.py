@@ -42,8 +42,8 @@ from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan, Columns
-from sottovoce.vertical.protocols.secure.joint_plan import Block, JointPlan
+from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.wire import Done, Message, Payload
 
 _NO_LABELS: Final = np.zeros(0)
@@ -246,9 +246,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         hinge = self.loss if isinstance(self.loss, SmoothedHinge) else None
         return JointPlan.of(
             self,
-            blocks=tuple(
-                Block(name, each.n_features, each.data_norm) for name, each in self.facts.descriptions.items()
-            ),
             **({} if hinge is None else {"loss": "smoothed hinge", "smoothing": float(hinge.smoothing)}),
             alpha=self.alpha,
             colluding=self.colluding,
@@ -341,9 +338,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
     def joint(self) -> ColumnPlan:
         return ColumnPlan.of(
             self,
-            blocks=tuple(
-                Columns(name, each.n_features, each.data_bound) for name, each in self.facts.descriptions.items()
-            ),
             residual_bound=self.residual_bound,
             radius=self.radius,
             n_steps_given=self.n_steps_given,
