@@ -12,10 +12,18 @@ import sqlalchemy as sa
 from hypothesis import settings
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, initialize, invariant, rule
 
-from sottovoce.exceptions import BudgetError, LedgerError
+from sottovoce.exceptions import AccountingError, BudgetError, LedgerError
 from sottovoce.ledger import Ledger, verify_export
 from sottovoce.privacy.accounting import accountant_for
-from sottovoce.privacy.events import BoundedRangeEvent, GaussianEvent, RandomizedResponseEvent, RepeatedEvent, compose
+from sottovoce.privacy.events import (
+    BoundedRangeEvent,
+    GaussianEvent,
+    NonPrivateEvent,
+    NothingReleased,
+    RandomizedResponseEvent,
+    RepeatedEvent,
+    compose,
+)
 from sottovoce.privacy.filters import COMPOSITIONS, PrivacyFilter, Release
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.reading import fingerprint
@@ -76,11 +84,25 @@ class Machine(RuleBasedStateMachine):
         self.states[charge.charge] = "reserved"
         return charge
 
-    @rule(charge=consumes(charges))
-    def commit(self, charge):
-        if charge is not None:
-            self.ledger.commit(charge, self.counted[charge.dataset][charge.charge].event)
-            self.states[charge.charge] = "committed"
+    @rule(charge=consumes(charges), cheaper=st.booleans())
+    def commit(self, charge, cheaper):
+        """What was reserved counts, whatever the run cost; what cost more is refused."""
+        if charge is None:
+            return
+        event = self.counted[charge.dataset][charge.charge].event
+        for dearer in (compose(event, GaussianEvent(9.0)), NonPrivateEvent()):
+            with pytest.raises(AccountingError, match="cost more than was reserved"):
+                self.ledger.commit(charge, dearer)
+        self.end(charge, "committed", self.ledger.commit(charge, NothingReleased() if cheaper else event))
+
+    def end(self, charge, state, ended):
+        """Note how a charge ended, for good."""
+        self.states[charge.charge] = state
+        assert self.ledger.head() == ended.hash
+        for again in (self.ledger.commit, lambda charge, _: self.ledger.cancel(charge, "regret")):
+            with pytest.raises((LedgerError, AccountingError), match=f"(is|was) {state}"):
+                again(charge, GaussianEvent(1e9))
+        assert self.ledger.head() == ended.hash
 
     @rule(dataset=datasets, event=st.sampled_from(EVENTS), delta=st.sampled_from([0.0, 1e-6]), twice=st.booleans())
     def import_receipt(self, dataset, event, delta, twice):
@@ -105,9 +127,12 @@ class Machine(RuleBasedStateMachine):
     @rule(charge=consumes(charges), by_hand=st.booleans())
     def cancel(self, charge, by_hand):
         if charge is not None:
-            self.ledger.cancel(charge.charge if by_hand else charge, "nothing was drawn")
+            ended = Ledger(self.url, who="keeper").cancel(charge.charge if by_hand else charge, "nothing was drawn")
             del self.counted[charge.dataset][charge.charge]
-            self.states[charge.charge] = "cancelled"
+            self.end(charge, "cancelled", ended)
+            record = next(one for one in self.ledger.history(charge.dataset) if one.charge == charge.charge)
+            assert (record.by_hand, record.ended_by) == (by_hand, "keeper") != (by_hand, record.who)
+            assert record.reason == "nothing was drawn"
 
     @rule()
     def crash(self):

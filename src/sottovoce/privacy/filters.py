@@ -179,11 +179,13 @@ class Tally:
 
 
 def costs_at_most(release: Release, other: Release, rule: PrivacyFilter) -> bool:
-    """Tell whether a release costs no more than another by each sum that ``rule`` keeps, the last digits aside."""
+    """Tell whether a release costs no more than another, alone and by each sum of ``rule``, the last digits aside."""
     basic, gaussian, _ = COMPOSITIONS[rule.composition]
     room = 1.0 + _LAST_DIGITS
-    if basic and not epsilon_of(release.event, release.delta) <= epsilon_of(other.event, other.delta) * room:
-        return False
+    alone = () if rule.composition == "gaussian" else ((rule.delta, rule.delta),)
+    for one, two in (*alone, *([(release.delta, other.delta)] if basic else [])):
+        if not epsilon_of(release.event, one) <= epsilon_of(other.event, two) * room:
+            return False
     if gaussian and not _mu(release.event) <= _mu(other.event) * room:
         return False
     orders = tuple(order for order, _ in rule.orders)
