@@ -144,7 +144,7 @@ def _without_rights(path: Path) -> None:
 @pytest.mark.parametrize(
     ("make", "remedy"),
     [
-        (lambda path: None, "No such file"),
+        (lambda path: None, "No such file or directory. Check the path"),
         (_folder, "it is a folder. Give a file in it"),
         pytest.param(
             _without_rights, "Permission denied",
