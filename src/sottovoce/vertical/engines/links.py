@@ -22,7 +22,7 @@ from sottovoce.vertical.engines.engine import EngineError
 
 _RETRY: Final = 0.05  # seconds between attempts to reach a partner that does not listen yet
 _FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
-_TURNS: Final = 5  # of the loop, within which asyncio has handed over what it has accepted
+_TURNS: Final = 5  # of the loop
 _GREETING: Final = 2  # bytes
 _HEAD: Final = struct.Struct("<QQ")
 _MOST_BYTES: Final = 2**26  # of one message
@@ -100,8 +100,7 @@ class Links:
         await self._over.wait()
         kept = {asyncio.current_task(), *(link.reading for link in self._links.values())}
         while others := asyncio.all_tasks() - kept:
-            for _ in range(_TURNS):
-                await asyncio.sleep(0)
+            await _handed_over()
             for task in others:
                 task.cancel()
             await asyncio.wait(others)
@@ -126,7 +125,7 @@ class Links:
             ) from None
 
     async def _meet(self) -> None:
-        server = None
+        server, loop = None, asyncio.get_running_loop()
         if self._rank:
             try:
                 server = await asyncio.start_server(self._called, *self._listen, limit=_AHEAD)
@@ -138,6 +137,9 @@ class Links:
             await self._complete.wait()
         finally:
             if server is not None:
+                for door in server.sockets:
+                    loop.remove_reader(door.fileno())
+                await _handed_over()
                 server.close()
 
     async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -295,6 +297,12 @@ class _Tls:
             raise EngineError(f"{len(shown)} certificates came for {n_parties - 1} partners; begin again")
         partners = (other for other in range(n_parties) if other != rank)
         self.certificates = dict(zip(partners, shown, strict=True))
+
+
+async def _handed_over() -> None:
+    """Wait until asyncio has handed over what it has accepted; what it still has when a server closes is lost, open."""
+    for _ in range(_TURNS):
+        await asyncio.sleep(0)
 
 
 def _parties(ranks: Iterable[int]) -> str:
