@@ -613,7 +613,8 @@ def _after(step: Any, X: Any) -> Any:
 def _named(step: Callable[[Any], Any], X: Any) -> Any:
     """Return rows after a step; where it fails over texts, their columns are named, and no cell is shown."""
     try:
-        return step(X)
+        with np.errstate(all="ignore"):  # a warning of a quotient by 0, say, would tell of a row
+            return step(X)
     except SottovoceError:
         raise
     except (TypeError, ValueError):

@@ -295,7 +295,8 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows |
     if y is not None:
         y = entries(y)
     try:
-        return (_score_blocks if isinstance(X, StreamedTable) else _score_in_memory)(plan, model, X, y)
+        with np.errstate(all="ignore"):  # of steps and models: a warning of a quotient by 0, say, would tell of a row
+            return (_score_blocks if isinstance(X, StreamedTable) else _score_in_memory)(plan, model, X, y)
     except (SottovoceError, MemoryError, OSError):
         raise
     except Exception as error:
@@ -332,28 +333,25 @@ def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block:
         unreadable = unreadable | more
     classes, own = None if plan.task == "regression" else model.classes_, isinstance(model, DPLinearEstimator)
     labels = y if block else labels_of(plan, classes, y)
-    with np.errstate(all="ignore"):
-        if plan.task == "regression":
-            assert plan.label_bounds is not None
-            found = margins_of(model, X)[:, 0] if own else np.asarray(model.predict(X), np.float64).reshape(-1)
-            return _without(labels, np.clip(found, *plan.label_bounds), unreadable)
-        if plan.task.startswith("binary"):
-            return _without(labels, np.clip(_scores(model, X), *_limits(plan)), unreadable)
-        if plan.task == "classes":
-            places = margins_of(model, X).argmax(axis=1) if own else _places(model.classes_, entries(model.predict(X)))
-            return _without(labels, np.asarray(places, np.float64), unreadable)
-        chances = _probabilities(model, X)
-        rows = _without(
-            labels, np.argmax(chances, axis=1).astype(np.float64), unreadable | np.isnan(chances).any(axis=1)
-        )
-        of_label = chances[np.arange(len(chances)), np.where(rows.left_out, 0, rows.labels).astype(np.int64)]
-        squares = np.sum(chances**2, axis=1) - 2.0 * of_label + 1.0
-        return ScoredRows(
-            rows.labels,
-            rows.scores,
-            rows.left_out,
-            (np.clip(-np.log(of_label), 0.0, MOST_LOSS), np.clip(squares, 0.0, 2.0)),
-        )
+    if plan.task == "regression":
+        assert plan.label_bounds is not None
+        found = margins_of(model, X)[:, 0] if own else np.asarray(model.predict(X), np.float64).reshape(-1)
+        return _without(labels, np.clip(found, *plan.label_bounds), unreadable)
+    if plan.task.startswith("binary"):
+        return _without(labels, np.clip(_scores(model, X), *_limits(plan)), unreadable)
+    if plan.task == "classes":
+        places = margins_of(model, X).argmax(axis=1) if own else _places(model.classes_, entries(model.predict(X)))
+        return _without(labels, np.asarray(places, np.float64), unreadable)
+    chances = _probabilities(model, X)
+    rows = _without(labels, np.argmax(chances, axis=1).astype(np.float64), unreadable | np.isnan(chances).any(axis=1))
+    of_label = chances[np.arange(len(chances)), np.where(rows.left_out, 0, rows.labels).astype(np.int64)]
+    squares = np.sum(chances**2, axis=1) - 2.0 * of_label + 1.0
+    return ScoredRows(
+        rows.labels,
+        rows.scores,
+        rows.left_out,
+        (np.clip(-np.log(of_label), 0.0, MOST_LOSS), np.clip(squares, 0.0, 2.0)),
+    )
 
 
 def labels_of(plan: EvaluationPlan, classes: Any, y: NDArray[Any]) -> Vector:

@@ -24,6 +24,7 @@ from sklearn.preprocessing import (
 )
 
 import sottovoce as sv
+from sottovoce.central.data.streamed import ScratchTable
 from sottovoce.estimators import pipeline_plan
 from sottovoce.estimators.base import model_digest
 from sottovoce.estimators.persistence import load_model, save_model
@@ -96,6 +97,24 @@ def test_it_learns_what_a_bound_for_all_columns_cannot_show():
     np.testing.assert_allclose(np.exp(fitted.predict_log_proba(X)), fitted.predict_proba(X))
     np.testing.assert_array_equal(fitted.decision_function(X) > 0.0, fitted.predict(X) == "yes")
     assert not hasattr(pipeline(model=sv.DPRidge(label_bounds=(-5, 5))), "predict_proba")
+
+
+def quotients(X):
+    return np.clip(np.nan_to_num(1.0 / X + np.log(X)), -1.0, 1.0)
+
+
+@pytest.mark.parametrize("entry", [0.0, -1.0, 1.7e308])
+@pytest.mark.parametrize("step", [FunctionTransformer(quotients), Normalizer("l1")], ids=lambda one: type(one).__name__)
+def test_no_warning_of_a_step_tells_of_a_row(step, entry):
+    """In a fit in memory and on disk, and in an evaluation."""
+    table, private = np.abs(X[:300]) + 1.0, sv.DPLogisticRegression(**CLASSES, data_norm=2.0)
+    table[7] = entry
+    with warnings.catch_warnings():
+        warnings.filterwarnings("error", category=RuntimeWarning)
+        fitted = sv.DPPipeline([("step", step), ("model", private)], **BUDGET).fit(table, Y[:300])
+        for rows in (table, ScratchTable.write([(table, Y[:300])], 3)):
+            clone(fitted).fit(rows, Y[:300])
+            sv.evaluate(fitted, rows, Y[:300], epsilon=1.0)
 
 
 @pytest.mark.parametrize(

@@ -259,7 +259,8 @@ class SteppedTable(StreamedTable):
 
 def rows_after(step: Callable[[Any], Any], rows: Any) -> Any:
     """Return what a step makes of some rows, as kernels take it: C-contiguous floats, or canonical CSR."""
-    made = step(rows) if rows.shape[0] else step(np.ones((1, rows.shape[1]), rows.dtype))[:0]
+    with np.errstate(all="ignore"):  # a warning of a quotient by 0, say, would tell of a row
+        made = step(rows) if rows.shape[0] else step(np.ones((1, rows.shape[1]), rows.dtype))[:0]
     if made.shape[0] != rows.shape[0]:
         raise DataError(f"a step made {made.shape[0]} rows of {rows.shape[0]}: it does not treat each row by itself.")
     dtype = made.dtype if made.dtype in (np.float32, np.float64) else np.dtype(np.float64)
