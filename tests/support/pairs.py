@@ -7,16 +7,17 @@ from typing import Any
 import pytest
 
 
-def by_pairs(*axes: Sequence[Any]) -> list[Any]:
+def by_pairs(*axes: Iterable[Any]) -> list[Any]:
     """Return the cases of two ``axes`` whose places add up to an even number, and the others, which are slow.
 
     Of three axes or more only so many cases that every two choices meet; the others go.
     """
-    places = list(product(*(range(len(axis)) for axis in axes)))
+    named = [list(axis) for axis in axes]
+    places = list(product(*(range(len(axis)) for axis in named)))
     fast = _meeting(places) if len(axes) > 2 else {one for one in places if sum(one) % 2 == 0}
     cases = []
     for one in places if len(axes) == 2 else sorted(fast):
-        chosen = [axis[place] for axis, place in zip(axes, one, strict=True)]
+        chosen = [axis[place] for axis, place in zip(named, one, strict=True)]
         names = [getattr(each, "__name__", None) or getattr(each, "name", None) or str(each) for each in chosen]
         cases.append(pytest.param(*chosen, id="-".join(names), marks=[pytest.mark.slow] * (one not in fast)))
     return cases
