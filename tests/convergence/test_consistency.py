@@ -77,8 +77,7 @@ LOSSES = {
     "Sequential": (),  # a fixed clip and few epochs: a reproduction, that tends nowhere near; test_optimum.py
     "Published": (),  # likewise: tests/papers/dp_scd
 }
-# noise that takes seconds to calibrate; bounds so wide that others notice sooner (test_optimum.py, papers);
-# "auto", which takes another of these solvers
+# noise that takes seconds to calibrate; bounds so wide that others notice sooner; "auto" takes another of these
 SLOW = ("Minibatch", "sgd", "Primal", "auto")
 CASES = [
     pytest.param(

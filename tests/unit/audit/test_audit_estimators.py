@@ -85,8 +85,7 @@ def test_noise_that_never_changes_is_found(seed):
 def test_seeds_of_estimators_within_others_are_changed_in_every_run():
     """A pipeline with a seed within it was told to be violated; its parts do not draw the same, and stay as given."""
     seeds = (5, 5, None)
-    parts = [Sum(random_state=seed) for seed in seeds]
-    drawn = []
+    parts, drawn = [Sum(random_state=seed) for seed in seeds], []
 
     def release(model):
         drawn.append(tuple(part.random_state for _, part in model.estimators))
