@@ -56,6 +56,7 @@ class ExactPlan(VerticalPlan):
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         train_alone(parties, self, y, own_model_name(model))
         with parties.session(resumed=False) as talk:  # what the parties hold ends with their processes
+            talk.uplink_bytes, talk.downlink_bytes = parties.uplink_bytes, parties.downlink_bytes
             history = lbfgs(
                 talk, ScoreProblem(self.loss, y), l2=self.alpha * self.facts.n_samples, model=model,
                 intercept=self.fit_intercept, max_iter=self.max_iter, tol=self.tol,
