@@ -41,7 +41,7 @@ OTHER_FACTS = {
     "loss": [Squared(), SmoothedHinge(1.0), type("Logistic", (Logistic,), {})()], "n_samples": [1001],
     "n_features": [6], "n_models": [1], "alpha": [2e-3], "constant": [0.0, -0.0, 1.0, 1], "epsilon": [2.0, 2, 1],
     "delta": [1e-7], "adjacency": [Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE], "label_bound": [2.0, 2],
-    "weight_bound": [2.0, 2], "max_rows_per_group": [1, 2], "releases_norm": [True],
+    "weight_bound": [2.0, 2], "max_rows_per_group": [1, 2], "releases_norm": [True], "objective": ["accuracy"],
 }  # fmt: skip
 OTHER_OPTIONS = {
     AcceleratedPlan: {"n_passes": [5, 6], "calibration_share": [0.0, -0.0, 0.1]},

@@ -33,10 +33,10 @@ def table(n=600):
 
 SPARSE = {"data_bound": 1.0, "radius": 5.0}
 CLASSIFIERS = {
-    "logistic, two": (sv.DPLogisticRegression(classes=TWO, data_norm=2.0), LogisticRegression),
+    "logistic, two": (sv.DPLogisticRegression(classes=TWO, data_norm=1.0), LogisticRegression),
     "logistic, three": (sv.DPLogisticRegression(classes=THREE, data_norm=2.0), LogisticRegression),
     "one-vs-rest": (sv.DPLogisticRegression(classes=THREE, data_norm=2.0, solver="scd"), OneVsRestClassifier),
-    "svc, two": (sv.DPLinearSVC(classes=TWO, data_norm=2.0), LinearSVC),
+    "svc, two": (sv.DPLinearSVC(classes=TWO, data_norm=1.0), LinearSVC),
     "svc, three": (sv.DPLinearSVC(classes=THREE, data_norm=2.0), LinearSVC),
     "sparse, two": (sv.DPSparseLogisticRegression(classes=TWO, **SPARSE), LogisticRegression),
     "sparse, three": (sv.DPSparseLogisticRegression(classes=THREE, **SPARSE), OneVsRestClassifier),
