@@ -69,7 +69,7 @@ class Penalised(DPLinearEstimator):
         'float in [1e-50, 1e50] or "auto"',
         default=1e-5,
         text="""Strength of the L2 penalty for rows in units of ``data_norm``, or of the private bound that most rows
-        keep where that is less than half of it. ``"auto"`` follows the public number of rows: 1 / (2 n), at most 1e-3
+        keep where that is much less. ``"auto"`` follows the public number of rows: 1 / (2 n), at most 1e-3
         and, with a finite epsilon, at least 1e-5.""",
     )
     fit_intercept: bool = parameter(
