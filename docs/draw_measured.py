@@ -39,13 +39,12 @@ def keep(figure: Any, name: str) -> None:
 
 def accuracy() -> None:
     """Draw ours minus the best peer's accuracy, a point for each table and epsilon."""
-    cells = [row for row in rows("comparison", "peers_cells") if row["metric"] == "accuracy"]
-    cells.sort(key=lambda row: (row["half"], row["set"]))
-    figure, axis = plt.subplots(figsize=(10, 5), layout="constrained")
-    names = [f"{row['set']} ({row['half']})" for row in cells]
+    cells = [row for row in rows("accuracy", "cells") if row["accuracy"]]
+    figure, axis = plt.subplots(figsize=(10, 6), layout="constrained")
     for epsilon, mark, colour in (("0.1", "o", RED), ("0.5", "s", GREEN), ("1", "^", BLUE), ("2", "D", GREY)):
-        pairs = [row[f"epsilon {epsilon}"].split() for row in cells]
-        gaps = [float(ours) - float(theirs) for ours, _, theirs, _ in pairs]
+        of_epsilon = sorted((row["half"], row["table"], row["accuracy"]) for row in cells if row["epsilon"] == epsilon)
+        names = [f"{table} ({half})" for half, table, _ in of_epsilon]
+        gaps = [number(cell) - float(cell.split()[2]) for _, _, cell in of_epsilon]
         axis.plot(gaps, names, mark, color=colour, label=f"epsilon {epsilon}", alpha=0.8)
     axis.axvline(0.0, color="black", linewidth=0.8)
     axis.invert_yaxis()
