@@ -20,7 +20,6 @@ from benchmarks.vertical.data import a9a_parties
 from sottovoce.losses import Logistic
 from sottovoce.vertical import InProcessParties, Party, split_columns
 from sottovoce.vertical.protocols.exact.lbfgs import ScoreProblem, lbfgs
-from sottovoce.vertical.protocols.exact.plan import prepare
 from support.data import data_folder
 
 COLUMNS = 200
@@ -41,10 +40,9 @@ def one(n_parties: int, n: int) -> dict[str, Any]:
         table.sum()
     out: dict[str, Any] = {"parties": n_parties, "rows": n, "reading once, s": time.perf_counter() - tick}
     parties = InProcessParties([Party(table, name=f"party{m}") for m, table in enumerate(tables)])
-    prepare(parties, 1.0, intercept_at=parties.names)
     ticks = [time.perf_counter()]
     history = lbfgs(
-        parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=ROUNDS, tol=1e-14,
+        parties, ScoreProblem(Logistic(), y), l2=1.0, intercept=True, max_iter=ROUNDS, tol=1e-14,
         after=lambda _: ticks.append(time.perf_counter()),
     )  # fmt: skip
     rounds = np.diff(ticks)
@@ -62,8 +60,7 @@ def rounds_of_a9a(levels: tuple[float, ...]) -> list[int]:
     """Return the rounds until the objective is so near to the best of a hundred, relatively."""
     data = a9a_parties(data_folder())
     parties = split_columns(data.X, [block.shape[1] for block in data.blocks()])
-    prepare(parties, 1.0, intercept_at=parties.names)
-    found = lbfgs(parties, ScoreProblem(Logistic(), data.y), l2=1.0, max_iter=100, tol=1e-14).objective
+    found = lbfgs(parties, ScoreProblem(Logistic(), data.y), l2=1.0, intercept=True, max_iter=100, tol=1e-14).objective
     return [next(t for t, value in enumerate(found, start=1) if value / min(found) <= 1.0 + level) for level in levels]
 
 

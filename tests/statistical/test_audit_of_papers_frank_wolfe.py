@@ -44,7 +44,7 @@ def releases(plan, entry, steps, seed, multiplier=None):
         plan.column.noise_multiplier if multiplier is None else multiplier, steps, 1, 0, plan.public_sketch.n_rows, 0,
     )  # fmt: skip
     worker = PublishedBallWorker(column, 1.0, start, Streams(seed).generator(Purpose.NOISE))
-    told = [worker.step(PublishedBallStep(np.zeros(plan.column.size))).ticks for _ in range(steps)]
+    told = [worker.step(PublishedBallStep(np.zeros(plan.column.size))).octets for _ in range(steps)]
     return np.stack([plan.column.read(raw) for raw in told])
 
 

@@ -68,7 +68,7 @@ def slope_and_shift(adjacency, factor, patch):
     patch.setattr(calibration, "_fit", lambda *_: (1.0, 0.0))
     columns = design_for(prior).matrix.T / shared_counts._FINE
     apart = np.linalg.norm(columns[:, None] - columns, axis=2)
-    nodes, n = shared_counts._NODES, len(shared_counts._NODES)
+    nodes, n = shared_counts.NODES, len(shared_counts.NODES)
     weights, others = np.array([nodes[-1]]), np.array([[0.1], [-0.4]])
     tables = []
     for cell in np.unravel_index(apart.argmax(), apart.shape):
