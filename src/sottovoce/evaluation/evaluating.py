@@ -295,7 +295,8 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows |
     if y is not None:
         y = entries(y)
     try:
-        with np.errstate(all="ignore"):  # of steps and models: a warning of a quotient by 0, say, would tell of a row
+        # a warning of a step or a model, of a quotient by 0 or an unknown category, say, would tell of a row
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             return (_score_blocks if isinstance(X, StreamedTable) else _score_in_memory)(plan, model, X, y)
     except (SottovoceError, MemoryError, OSError):
         raise

@@ -167,6 +167,15 @@ def test_no_error_shows_a_cell(kind, rows, data):
     assert CELL not in "".join(traceback.format_exception(caught.value))
 
 
+@pytest.mark.filterwarnings("error")
+def test_no_warning_of_a_model_tells_of_a_row():
+    rows = np.arange(60.0)[:, None] % 3.0
+    encoder = OneHotEncoder(categories=[[0.0, 1.0, 2.0]], drop="first", handle_unknown="ignore")
+    model = make_pipeline(encoder, LogisticRegression()).fit(rows, rows[:, 0] > 1.0)
+    rows[7] = 9.0
+    assert sv.evaluate(model, rows, rows[:, 0] > 1.0, epsilon=1.0).guarantee_.epsilon == 1.0
+
+
 def test_rows_of_persons(models, data):
     X, y = data[0][3000:], data[1][3000:]
     groups = (np.arange(3000) // 3).astype(object)
