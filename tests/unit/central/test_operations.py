@@ -95,6 +95,18 @@ def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back
     assert at_once.few is not None  # those were compiled
 
 
+def test_compiled_steps_of_many_rows_are_told_more_often():
+    """One thread takes tables of any size at once, and nothing interrupts compiled steps."""
+    rows, told = Part(np.ones((2**19, 8), np.float32), Team(1, None)), []
+    rows.memory.set(LABEL, np.arange(2**19) % 2)
+    for one in (MeasureRows(), ScaleRows(3.0, 0.2), Targets(against_rest=1), BeginModel(0)):
+        rows.ask(one)
+    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), 0.05, 0.5)
+    ask, rule = ClippedSlopes(Logistic(), np.zeros(1), 0.05, 1.0 / mechanism.tick), StepRule(*[1.0] * 6, 40, 4)
+    ask.descend(rows, mechanism, rule, np.random.default_rng(0), lambda *done: told.append(done))
+    assert told == [(16, 40), (32, 40), (40, 40)] and rows.few is not None
+
+
 def logistic(classes=("no", "yes"), **options):
     return sv.DPLogisticRegression(classes=list(classes), **{**PUBLIC, **options})
 

@@ -72,7 +72,7 @@ def are_counts(answer: object, shape: tuple[int, ...], most: int) -> bool:
 class Operation(ABC, Generic[T]):
     """One visit to all rows. Subclasses are frozen dataclasses of plain values, which can be sent as they are.
 
-    What comes back is exact and secret: it leaves the holder's side through `Holder.release` alone, which adds noise.
+    What comes back is exact and secret: `Holder.release` and `RowSum.descend` alone let it out, with noise.
     """
 
     effect: ClassVar[Effect] = Effect.NONE
@@ -293,7 +293,7 @@ class Holder(ABC):
         """Have an operation done on all rows, once; the answer is exact and secret."""
 
     def release(self, operation: Operation[Any], mechanism: Any, noise: np.random.Generator) -> Any:
-        """Have an operation done on all rows, and return its answer with noise: the one way for answers to leave."""
+        """Have an operation done on all rows, and return its answer with noise: so answers leave."""
         return mechanism.release(operation.protected(operation.asked_of(self), mechanism), noise)[0]
 
     def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:  # noqa: B027

@@ -24,7 +24,8 @@ from sottovoce.losses import Loss
 
 _ALIKE: Final = np.empty(0)  # no weights
 _STEPS: Final = 32  # that are taken at once, at most: so often progress is told,
-_NOISE: Final = 2**16  # and those with noise of so many numbers
+_NOISE: Final = 2**16  # and those with noise of so many numbers,
+_WORK: Final = 2.0**26  # or that touch so many entries: nothing interrupts them, and one thread takes any table at once
 
 Views = Sequence[NDArray[Any]]
 
@@ -125,7 +126,7 @@ class ClippedSlopes(RowSum):
         state = np.broadcast_to(self.w, width).copy(), np.zeros(width), np.zeros(width)
         given = rows, holder.memory.whole(TARGET), self.clip, self.ticks_per_unit, self.loss, mechanism.tick
         room = float(np.finfo(dtype).max), np.empty(width, dtype), np.empty(width, np.int64)
-        at_once = max(1, min(_STEPS, _NOISE // width))
+        at_once = max(1, min(_STEPS, _NOISE // width, int(_WORK / max(1.0, holder.work))))
         for first in range(0, rule.n_steps, at_once):
             n_steps = min(at_once, rule.n_steps - first)
             passes.descend(*given, mechanism.drawn((n_steps, width), noise), rule, first, *room, *state)
