@@ -60,6 +60,8 @@ def test_more_classes_and_other_solvers_stay_as_they_are():
         one, other = (fitted(each, X[:800], labels[:800], 1.0, **given) for each in ("probability", "accuracy"))
         assert np.array_equal(one.coef_, other.coef_)
         assert np.array_equal(one.intercept_, other.intercept_)
+        assert "objective" not in other.guarantee_.parameters and "objective" not in other.plan(800, D).summary()
+        assert verify_receipt(other).passed
 
 
 @pytest.mark.parametrize(

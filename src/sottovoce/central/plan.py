@@ -346,6 +346,11 @@ class Plan(_Shown, FrozenPlan):
         share = self.facts.share_of_norm
         return {"share of mu^2 for data_norm, which is released first": share} if share else {}
 
+    def objective_details(self) -> dict[str, object]:
+        """Return what predictions are for, where the intercept is moved for it: by counts for slope and shift."""
+        moves = not self.is_private or getattr(getattr(self, "split", None), "calibration", 0.0) > 0.0
+        return {"objective": self.facts.objective} if self.facts.is_for_accuracy and moves else {}
+
     def summary(self) -> dict[str, object]:
         """Return the plan in plain words and numbers."""
         return {
@@ -356,7 +361,7 @@ class Plan(_Shown, FrozenPlan):
             "n_features": self.n_features,
             "n_models": self.n_models,
             **({"alpha": self.alpha} if self.alpha > 0.0 else {}),
-            **({"objective": self.facts.objective} if self.facts.is_for_accuracy else {}),
+            **self.objective_details(),
             **({} if self.weight_bound is None else {"largest weight of a row": self.weight_bound}),
             **({} if self.max_rows_per_group is None else {"rows of a person, at most": self.max_rows_per_group}),
             "epsilon": self.epsilon,

@@ -330,7 +330,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 **({"solver chosen by auto because": plan.choice} if plan.choice else {}),
                 "loss": plan.loss.name,
                 **self._penalty(plan),
-                **({"objective": plan.facts.objective} if plan.facts.is_for_accuracy else {}),
+                **plan.objective_details(),
                 "models": plan.n_models,
                 **plan.norm_details(),
                 **plan.details(),
