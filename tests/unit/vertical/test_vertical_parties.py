@@ -3,6 +3,7 @@
 import logging
 import math
 import re
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -31,7 +32,7 @@ from sottovoce.vertical.wire import FRAME_BYTES, Done, Payload, Refused
 from support.crossing import recorded
 from support.noisy_rounds import ROUNDS
 from support.pairs import by_pairs
-from support.party import decode, request, worker_of
+from support.party import Line, decode, request, worker_of
 
 INF = math.inf
 OPEN = LbfgsStart(1.0, 0, 5)
@@ -203,6 +204,16 @@ def test_steps_without_their_start_are_refused():
         assert request(party, step).reason == f"{type(step).__name__} came without its start"
     assert "a penalty needs l2 >= 0" in request(party, LbfgsStart(-1.0, 0, 5)).reason
     assert "no part of a model named 'm'" in request(party, Score("m")).reason
+
+
+def test_what_a_full_disk_did_not_keep_is_kept_as_it_was_after_the_repair():
+    party = Party(table(0)[0][0], name="p")
+    line, party.on_keeping = Line(party), Mock(side_effect=[OSError(28, "No space left on device"), None])
+    *_, before = map(line.ask, (OPEN, LbfgsGradient(0.0, np.ones(50), [1.0]), LbfgsDirection([-1.0])))
+    last = line.frame(LbfgsKeep(0.5, "m"))
+    assert decode(party.handle(last)).reason.startswith("it failed there")
+    assert isinstance(decode(party.handle(last)), Done)
+    np.testing.assert_allclose(table(0)[0][0] @ party.parts["m"].coef, 0.5 * before.numbers[:50])
 
 
 def test_a_long_name_is_refused_in_few_words():

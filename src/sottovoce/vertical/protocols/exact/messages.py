@@ -1,5 +1,6 @@
 """Messages of a training without noise, by L-BFGS. Whoever asks learns the columns, so no budget covers it."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -79,10 +80,10 @@ class LbfgsKeep(Request, code=37):
     model: str
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
-        held = opened(LbfgsWorker, worker, self)
+        end = copy(opened(LbfgsWorker, worker, self))  # where it cannot be kept, the step is taken again
         desk = yield None
-        self.on(held)
-        desk.keep(self.model, *held.coefficients, released=False)
+        self.on(end)
+        desk.keep(self.model, *end.coefficients, released=False)
         return Done()
 
     def on(self, worker: LbfgsWorker) -> Done:
