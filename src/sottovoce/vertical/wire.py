@@ -40,7 +40,7 @@ Count = int
 
 _HEAD: Final = struct.Struct("<4sHQ")
 _MAGIC: Final = b"SVM3"
-_MOST_TEXT: Final = 65_536  # bytes of one string
+MOST_TEXT: Final = 65_536  # bytes of one string
 _MOST_BYTES: Final = 2**40
 
 
@@ -198,11 +198,11 @@ class _Bytes(_Count):
 class _Text(_Bytes):
     def checked(self, where: str, value: Any) -> Any:
         try:
-            good = isinstance(value, str) and len(value.encode()) <= _MOST_TEXT
+            good = isinstance(value, str) and len(value.encode()) <= MOST_TEXT
         except UnicodeEncodeError:  # a lone surrogate
             good = False
         if not good:
-            raise MessageError(f"{where} must be a string of at most {_MOST_TEXT} bytes of UTF-8.")
+            raise MessageError(f"{where} must be a string of at most {MOST_TEXT} bytes of UTF-8.")
         return value
 
     def packed(self, value: Any) -> tuple[bytes, ...]:
@@ -210,7 +210,8 @@ class _Text(_Bytes):
 
     def taken(self, where: str, take: Take) -> Any:
         try:
-            return super().taken(where, take).decode()
+            # of one that is too long as much as shows it
+            return super().taken(where, lambda count: take(min(count, MOST_TEXT + 1))).decode()
         except UnicodeDecodeError:
             raise MessageError(f"{where} is not UTF-8.") from None
 

@@ -169,9 +169,10 @@ def test_truncated_and_prolonged(kind):
 
 @pytest.mark.parametrize("length", [2, 2**20, 2**31, 2**61 - 1, 2**61, 2**61 + 1, 2**63, 2**64 - 1])
 def test_a_huge_length_allocates_nothing(length):
-    """A vector says how long it is; 2^61 + 1 doubles would be 8 bytes modulo 2^64."""
-    said = b"".join(Describe.layout()["engines"].packed(length))
+    """A vector says how long it is; 2^61 + 1 doubles would be 8 bytes modulo 2^64. A text that is too long is left."""
+    said, many = (b"".join(Describe.layout()["engines"].packed(each)) for each in (length, 2**22))
     body, text = said + struct.pack("<d", 1.0), said + b"x"
+    letters = HEAD.pack(b"SVM3", Score.code, len(many) + 2**22) + many + bytes(2**22)
     tracemalloc.start()
     try:
         with pytest.raises(MessageError, match=r"cut short|more groups"):
@@ -180,6 +181,8 @@ def test_a_huge_length_allocates_nothing(length):
             decode(HEAD.pack(b"SVM3", Score.code, len(text)) + text)
         with pytest.raises(MessageError, match="says"):
             decode(HEAD.pack(b"SVM3", Payload.code, length) + body)
+        with pytest.raises(MessageError, match="bytes too many"):
+            decode(letters)
         assert tracemalloc.get_traced_memory()[1] < 1_000_000
     finally:
         tracemalloc.stop()
@@ -250,6 +253,7 @@ def test_every_kind_is_documented():
         assert kind.__doc__ and not kind.__doc__.startswith(f"{kind.__name__}(")
         if kind.__module__.startswith("sottovoce.vertical."):  # the list has what a party answers by itself
             assert f"`{kind.__name__}`" in made
+    assert made.count("`Payload` |") == 1 and "noisy numbers that all parties saw" in made  # what leaves is told
 
 
 def test_nothing_in_the_package_can_execute_what_it_receives():

@@ -22,10 +22,7 @@ _LACKING: Final = "the announcement holds people whom it lacks. Run the alignmen
 
 
 class AlignSetup(Request, code=80):
-    """Begin a private set intersection, in which the party is the server; ask for its set as encrypted points, sorted.
-
-    They are points of the curve under a key that it draws for this.
-    """
+    """Begin a private set intersection as its server. The answer is its set, sorted, as points under a new key."""
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         _need_people(facts)
@@ -37,7 +34,7 @@ class AlignSetup(Request, code=80):
 
 
 class AlignRespond(Request, code=82):
-    """The coordinator's points; ask for the same under the party's key too, in this order, once for each setup."""
+    """The coordinator's points, once for each setup. The answer is the same under the party's key too, in order."""
 
     points: bytes
 

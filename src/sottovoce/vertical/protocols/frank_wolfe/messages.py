@@ -33,8 +33,8 @@ class TrainOnBall(Request, code=60):
 
     Labels are in multiples of ``unit``; ``vertex`` is the size of a vertex of the party's ball
     for entries within [-1, 1]; ``clip`` bounds a record's slope;
-    ``selection`` is the bounded range of each choice. The answer is this range, and the signed columns in order, as one
-    number (`sottovoce.vertical.protocols.frank_wolfe.columns`).
+    ``selection`` is the bounded range of each choice. The answer is ``selection``, and the signed columns in order, as
+    one number (`sottovoce.vertical.protocols.frank_wolfe.columns`).
     """
 
     loss: str

@@ -164,10 +164,11 @@ class Join(Request, code=94):
 class Poll(Request, code=107):
     """Ask how far the party is with what it does in the background, the meeting or the training.
 
-    The answer is how many steps have been done, and 1 where nothing is under way any more, else 0. Once the training is
-    done, which every partner has seen, the noisy numbers follow that all parties saw, of all steps in their order, in
-    the unit of the plan; or with a ``model`` the party keeps its part of it. It compares ``opened``, unless that is
-    empty, with the SHA-256 of what itself has seen. Its engine stays until the session is closed: partners may wait.
+    The answer is how many steps have been done, and 1 where nothing is under way any more, else 0; once the training is
+    done, which every partner has seen, also the noisy numbers that all parties saw, of all steps in their order, in the
+    unit of the plan. With a ``model`` the party keeps its part of it in place of that. It compares ``opened``, unless
+    that is empty, with the SHA-256 of what itself has seen. Its engine stays until the session is closed: partners may
+    wait.
     """
 
     model: str = ""
