@@ -454,6 +454,16 @@ def test_parties_that_tell_of_other_numbers_are_named(liars, lie, words):
     assert no_thread_is_left()
 
 
+@pytest.mark.parametrize("card", [b"\xff", b" " * 65_537], ids=["no text", "too long"])
+def test_a_card_that_is_no_text_names_who_sent_it(card):
+    class Lying(Party):
+        def handle(self, raw):
+            return Payload(octets=card).encode() if isinstance(asked(raw), messages.Invite) else super().handle(raw)
+
+    with pytest.raises(PartyError, match="'clinic' answered with no text"):
+        logistic().fit([parties()[0], Lying(table()[0][:, 3:], name="clinic", data_norm=2.0)])
+
+
 def test_two_trainings_at_once_do_not_mix():
     given, models, made = parties(), [logistic(random_state=seed) for seed in (1, 2)], {}
     threads = [threading.Thread(target=lambda model=model: made.update({model: model.fit(given)})) for model in models]

@@ -8,7 +8,7 @@ import json
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar, Final, cast
@@ -29,7 +29,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU, event_text
 from sottovoce.vertical.protocols.general.messages import Afford, Describe, Description
 from sottovoce.vertical.protocols.scoring.messages import Score
-from sottovoce.vertical.wire import Done, Message, Payload
+from sottovoce.vertical.wire import MOST_TEXT, Done, Message, Payload
 
 _LARGEST: Final = 1e140
 
@@ -50,6 +50,14 @@ def checked(name: str, values: Vector, length: int) -> Vector:
             "scale. Scale them, or look at what runs there."
         )
     return values
+
+
+def said(name: str, reply: Payload) -> str:
+    """Return the words that party ``name`` answered with; a `PartyError` if they are none, or too long for a text."""
+    with suppress(UnicodeDecodeError):
+        if len(reply.octets) <= MOST_TEXT:
+            return reply.octets.decode()
+    raise PartyError(f"party {name!r} answered with no text; bring all sites to the same version.")
 
 
 def total(sent: Mapping[str, Payload], length: int) -> Vector:
@@ -440,7 +448,7 @@ def check_affordable(parties: Parties, events: Mapping[str, Event], request: typ
     parties.exchange({name: Afford(event_text(event), code) for name, event in events.items()}, Done)
 
 
-def check_spent(name: str, text: bytes, planned: Event) -> None:
+def check_spent(name: str, text: str, planned: Event) -> None:
     """Refuse a reply of party ``name`` whose event is not the planned one.
 
     Raises `PartyError`: the noise of that party is then not what the plan accounts for.

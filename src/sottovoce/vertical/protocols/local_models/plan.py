@@ -41,6 +41,7 @@ from sottovoce.vertical.coordinator.plan import (
     VerticalSolution,
     check_spent,
     require_row_bounds,
+    said,
     split_mu,
 )
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
@@ -137,7 +138,7 @@ class LocalModelsPlan(LabelsOncePlan):
         }
         with self.after_labels():
             for name, reply in parties.exchange(requests, Payload).items():
-                check_spent(name, reply.octets, self.party_plans[name].event)
+                check_spent(name, said(name, reply), self.party_plans[name].event)
         terms = {name: Term(weight * half_range, self._prior(y)) for name, weight in self.weights.items()}
         return VerticalSolution(
             scorer=SumOfScores({self.facts.label_holder: Term(), **terms}, optional=frozenset(terms)),

@@ -36,6 +36,7 @@ from sottovoce.vertical.coordinator.plan import (
     VerticalPlan,
     VerticalSolution,
     require_row_bounds,
+    said,
 )
 from sottovoce.vertical.engines.site import IN_PROCESS
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
@@ -83,7 +84,7 @@ class TrainedTogether(ABC):
         _tell(parties, "sites are invited")
         try:
             cards = parties.exchange(dict.fromkeys(plan.ranks, messages.Invite(plan.text())), Payload)
-            listed = json.dumps([cards[name].octets.decode(errors="replace") for name in plan.ranks])
+            listed = json.dumps([said(name, cards[name]) for name in plan.ranks])
             _tell(parties, "the sites' engines meet")
             parties.exchange(dict.fromkeys(plan.ranks, messages.Connect(listed)), Done)
             _wait(parties, plan, self.patience, dict.fromkeys(plan.ranks, messages.Poll()))
