@@ -175,12 +175,12 @@ def opened(source: DataFile) -> Iterator[Any]:
 
     Here large row groups are decoded a page at a time, elsewhere ahead.
     """
-    buffer, ahead = (_BUFFER_BYTES, False) if source.is_local else (0, True)
+    buffer, ahead, path = 0, True, source.path
+    if source.is_local:  # Arrow takes a:b for an address, unless it begins with a slash
+        buffer, ahead, path = _BUFFER_BYTES, False, str(Path(path).absolute())
     try:
-        with pa.parquet.ParquetFile(
-            source.path, filesystem=source.filesystem, buffer_size=buffer, pre_buffer=ahead
-        ) as parquet:
-            yield parquet
+        with pa.parquet.ParquetFile(path, filesystem=source.filesystem, buffer_size=buffer, pre_buffer=ahead) as file:
+            yield file
     except UnicodeDecodeError:
         raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
     except (pa.ArrowException, OSError) as error:

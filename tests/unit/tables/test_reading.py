@@ -154,6 +154,13 @@ def tables(tmp_path: Path) -> list[Table]:
     return [read_table(path), Table.from_frame(frame()), Table.from_frame(polars), Table.from_frame(pa.table(polars))]
 
 
+@pytest.mark.parametrize("name", ["visits:2024.parquet", "s3:a.parquet", "a%20b.parquet", "[a]*?x=1.parquet"])
+def test_a_name_of_a_parquet_file_is_no_address(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    monkeypatch.chdir(tmp_path)
+    frame().to_parquet(tmp_path / name)
+    assert read_table(name).n_rows == read_table(tmp_path / name).n_rows == len(frame())
+
+
 def test_parquet_and_frames_give_the_same_cells(tmp_path: Path) -> None:
     for table in tables(tmp_path):
         assert table.column_names == ("i", "f", "s", "c", "t")
