@@ -98,6 +98,14 @@ def test_32_trainings_at_once_are_charged_one_by_one(monkeypatch):
     assert all("this would bring what was spent" in reply.reason for reply in replies if isinstance(reply, Refused))
 
 
+def test_a_request_that_comes_many_times_at_once_is_answered_once(monkeypatch):
+    drawn = slow_draws(monkeypatch, GridGaussian, "release")
+    party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
+    raw = Line(party).frame(order(200, 0.05))
+    assert len(set(together(8, lambda _: party.handle(raw)))) == len(drawn) == 1
+    assert party.spent == cost(0.05)
+
+
 def test_steps_come_in_their_order():
     party = Party(SECRET, name="clinic", data_norm=1.0, budget=(1.0, 1e-6))
     name = new_session()

@@ -75,8 +75,7 @@ def test_a_run_trains_and_its_model_scores(tmp_path: Path) -> None:
 @pytest.mark.filterwarnings("ignore:no convergence in max_iter")
 def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path) -> None:
     """What has no noise is trained again from its start: nothing is paid, and the model is the same."""
-    n_rounds = 6
-    given = {**EXACT, "max_iter": n_rounds, "tol": 1e-50}
+    given = {**EXACT, "max_iter": 6, "tol": 1e-50}
     sites = Sites(tmp_path)
     spec = sites.begin(parameters=given)
     told = sites.run(spec, cut=15)
@@ -91,6 +90,15 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path)
     model = VerticalLogisticRegression(classes=["no", "yes"], **given).fit(inside)
     kept = json.loads((sites.home.runs / spec.run / "insurer.part.json").read_text())
     assert list(kept["coefficients"].values()) == model.parts_["insurer"].coef.tolist()
+
+
+def test_a_private_run_goes_on_and_its_ledger_is_charged_once_for_all_parties(tmp_path: Path) -> None:
+    sites = Sites(tmp_path)
+    ledger = _account(sites.home)
+    spec = sites.begin(model="sparse-logistic", parameters={"epsilon": 4.0, "delta": 1e-3, "radius": 2.0})
+    assert sites.run(spec, cut=5)["phase"] == "failed"
+    spec.begin_again(sites.home.runs / spec.run)
+    assert sites.run(spec)["phase"] == "done" and len(ledger.history("people")) == 1
 
 
 def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path: Path) -> None:
