@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from sottovoce._validation import filled_text, number
+from sottovoce._validation import MAX_EPSILON, filled_text, number
 from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
 from sottovoce.cli._holdout import check_room_for_fit, split_by_coins
@@ -19,6 +19,7 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.evaluation import Evaluation, evaluate
+from sottovoce.evaluation.plan import LEAST_EPSILON
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
@@ -101,7 +102,7 @@ class _Holdout:
                 "on them with noise, or --holdout-out FILE to keep them for `sottovoce evaluate`."
             )
         if self.evaluate_epsilon is not None:
-            number("--evaluate-epsilon", self.evaluate_epsilon, above=0.0)
+            number("--evaluate-epsilon", self.evaluate_epsilon, at_least=LEAST_EPSILON, at_most=MAX_EPSILON)
 
 
 def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdout) -> Evaluation:

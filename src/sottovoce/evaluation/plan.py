@@ -26,7 +26,7 @@ PARTS: Final = 2**20  # ticks that a row is counted as; a row on two axes is sha
 RANGE_CELLS: Final = 64
 COUNTS: Final = "released counts (SHA-256)"  # in a receipt: what all figures follow from
 _MOST_ROWS: Final = 2**32  # sums of as many ticks are exact in double precision
-_LEAST_EPSILON: Final = 1e-6
+LEAST_EPSILON: Final = 1e-6
 _LEAST_WIDTH: Final = 2.0**-30  # of bounds on labels, over their size: steps between nodes are 2^-12 of it, and less
 
 # What is evaluated, and which tables of counts are released for it, with their shares of the budget. The first ones
@@ -85,7 +85,7 @@ class EvaluationPlan:
         least, most = _N_CLASSES.get(self.task, (2, 2))
         whole_number("n_classes", self.n_classes, at_least=least, at_most=most)
         remedy = "There is no evaluation without noise here: scikit-learn's metrics are."
-        number("epsilon", self.epsilon, at_least=_LEAST_EPSILON, at_most=MAX_EPSILON, remedy=remedy)
+        number("epsilon", self.epsilon, at_least=LEAST_EPSILON, at_most=MAX_EPSILON, remedy=remedy)
         number("delta", self.delta, at_least=0.0, below=1.0, remedy="0 is pure differential privacy.")
         whole_number("n_samples", self.n_samples, at_least=1, at_most=_MOST_ROWS)
         if self.max_rows_per_group is not None:
