@@ -92,7 +92,7 @@ WRONG = [
     (f"{FIT} --holdout 0.25", r"--holdout sets rows aside, and nothing says what for"),
     (f"{FIT} --evaluate-epsilon 1", r"--evaluate-epsilon needs --holdout SHARE"),
     (f"{FIT} --holdout-out rest.csv", r"--holdout-out needs --holdout SHARE"),
-    (f"{ASIDE} --evaluate-epsilon 1e-7", r"--evaluate-epsilon must be a finite number >= 1e-06 and <= 10000; got"),
+    (f"{ASIDE} --evaluate-epsilon 1e-7", r"--evaluate-epsilon must be a finite number >= 1e-06 and <= 1e\+06; got"),
     (f"{ASIDE} --holdout-out t.csv", r"--holdout-out .*t\.csv: the file exists"),
     (f"fit t.csv {ASIDE[15:]} --holdout 1", r"--holdout must be a finite number > 0 and < 1; got 1"),
     ("schema t.csv --out card.toml", r"the file exists"),
