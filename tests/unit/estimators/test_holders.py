@@ -46,7 +46,7 @@ MODELS = {
         **PUBLIC, data_norm=60.0, classes=[0, 1, 2], solver="multinomial-scd", solver_options={"steps": True}
     ),
     "gd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="gd"),
-    "momentum": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="momentum"),
+    "momentum": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="momentum", objective="accuracy"),
     "one-step": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="one-step"),
     "sgd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd", solver_options={"batch_size": 1e9, "epochs": 20}),
     "batches": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd"),
