@@ -143,8 +143,12 @@ def resigned(aggregator, **changes):
         ({"version": 2}, "version 2"),
         ({"protocol": "{}"}, "not a protocol"),
         ({"protocol": Protocol(epsilon=1.0, n_features=3).to_json()}, "different protocols"),
+        ({"protocol": Protocol(epsilon=4.0, n_features=90_000, K=2, m=1, b=0.0).to_json()}, "different protocols"),
         ({"index_counts": [1]}, "counts 1 indices"),
+        ({"index_counts": [2**62] * PROTOCOL.K}, "more of them than reports"),
         ({"rejected": {"length": -1}}, "length"),
+        ({"rejected": {"length": 10**20}}, "length"),
+        ({"rejected": {"\x1b[2J": 1}}, r"'\\x1b\[2J' is not a valid Reason"),
         ({"moments": 3}, "no sums"),
         ({"moments": None}, "moments"),
     ],
@@ -155,6 +159,18 @@ def test_stored_sums_that_do_not_fit_are_refused(changes, why):
     assert Aggregator.from_bytes(resigned(aggregator)).n_reports == 4
     with pytest.raises(MessageError, match=why):
         Aggregator.from_bytes(resigned(aggregator, **changes))
+
+
+@pytest.mark.parametrize("name", ["count", "first", "second"])
+@pytest.mark.parametrize("times", [-(2**60), 2**60, 1e18, 1e300])
+def test_sums_that_no_reports_have_are_refused(name, times):
+    """Whoever reads the sums of another collector computes with them: nothing in them overflows later."""
+    aggregator = Aggregator(PROTOCOL)
+    aggregator.add(honest(4))
+    changed = getattr(aggregator.moments, name)
+    changed[:] = min(abs(times), 2.0**62) if name == "count" else np.float64(times)
+    with pytest.raises(MessageError, match=r"larger than so many reports give|count must be"):
+        Aggregator.from_bytes(aggregator.to_bytes())
 
 
 def test_damaged_and_missing_files_are_refused(tmp_path):
@@ -199,6 +215,7 @@ def signed(header, body=b""):
         (b'{"version":1,"d":1,"n_folds":1,"identity":"","count":[1,2]}', bytes(16), "other folds"),
         (b'{"version":1,"d":1,"n_folds":1,"identity":"","count":[1]}', np.array([1, np.nan]).tobytes(), "not finite"),
         (b'{"version":1,"d":-1,"n_folds":1,"identity":"","count":[1]}', b"", "d must be"),
+        (b'{"version":1,"d":300000,"n_folds":1,"identity":"","count":[1]}', b"", "wrong size"),
     ],
 )
 def test_bytes_with_a_right_checksum_are_still_checked(header, body, why):

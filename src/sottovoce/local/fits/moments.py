@@ -27,6 +27,7 @@ from sottovoce.exceptions import MessageError, ParameterError
 
 Array = NDArray[np.float64]
 
+MOST_REPORTS: Final = 2**53  # of a fold; their sums are whole numbers of 64 bits
 _VERSION: Final = 1
 _DIGEST: Final = 32
 _MOST_HEADER: Final = 1 << 26
@@ -235,17 +236,14 @@ class Moments:
         Raises MessageError if the bytes are not such sums, are damaged, or of a later version.
         """
         with _FORMAT.from_bytes(data) as (fields, body):
-            moments = cls(fields["d"], fields["n_folds"], bytes.fromhex(fields["identity"]))
-            count = [whole_number("count", value, at_least=0) for value in fields["count"]]
-            if len(count) != moments.n_folds:
-                raise ValueError("it counts other folds than it has")
+            d, n_folds = (whole_number(name, fields[name], at_least=1) for name in ("d", "n_folds"))
             numbers = np.frombuffer(body, dtype="<f8")
-            if len(numbers) != moments.first.size + moments.second.size or not np.isfinite(numbers).all():
+            if len(numbers) != n_folds * d * (d + 1) or not np.isfinite(numbers).all():  # before memory is taken
                 raise ValueError("its sums are of the wrong size, or not finite")
+            moments = cls(d, n_folds, bytes.fromhex(fields["identity"]))
+            count = [whole_number("count", value, at_least=0, at_most=MOST_REPORTS) for value in fields["count"]]
+            if len(count) != n_folds:
+                raise ValueError("it counts other folds than it has")
             moments.count[:] = count
-            first, second = np.split(numbers, [moments.first.size])
-            moments.first[:], moments.second[:] = (
-                first.reshape(moments.first.shape),
-                second.reshape(moments.second.shape),
-            )
+            moments.first.flat, moments.second.flat = np.split(numbers, [moments.first.size])
         return moments

@@ -24,13 +24,14 @@ from sottovoce.local.cap import CapConstants
 from sottovoce.local.fits.fitting import fit_model
 from sottovoce.local.fits.kernels import fill
 from sottovoce.local.fits.model import LocalModel
-from sottovoce.local.fits.moments import Moments, Sealed
+from sottovoce.local.fits.moments import MOST_REPORTS, Moments, Sealed
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import REPORT_BYTES, Reason, parse_many
 
 _FORMAT: Final = Sealed(b"SVREPSUM", "aggregator")
 _AT_ONCE: Final = 1 << 18  # reports parsed at a time: memory does not grow with what is given
 _BLOCK_ENTRIES: Final = 1 << 18  # 2 MB of candidates a thread at a time
+_LONGEST: Final = 8.25  # no coordinate of a candidate is larger
 _FOLD_MIX: Final = np.uint64(0xD6E8FEB86659FD93)  # an odd number that the candidates' stream does not use
 
 
@@ -254,16 +255,21 @@ class Aggregator:
         """
         with _FORMAT.from_bytes(data) as (fields, body):
             end = whole_number("moments", fields["moments"], at_least=0)
-            moments = Moments.from_bytes(bytes(body[:end]))
-            out = cls(Protocol.from_json(fields["protocol"]), moments.n_folds)
-            out.moments.merge(moments)
-            out._reject({str(why): whole_number(why, count, at_least=0) for why, count in fields["rejected"].items()})
+            protocol, moments = Protocol.from_json(fields["protocol"]), Moments.from_bytes(bytes(body[:end]))
+            if (moments.identity, moments.d) != (protocol.id, protocol.d):
+                raise ValueError("its header and its sums are about different protocols")
+            reach = _LONGEST * moments.count[:, None]
+            if (abs(moments.first) > reach).any() or (abs(moments.second) > _LONGEST * reach[:, None]).any():
+                raise ValueError("its sums are larger than so many reports give")
             counts = [whole_number("index_counts", count, at_least=0) for count in fields["index_counts"]]
-            if len(counts) != out.protocol.K:
-                raise ValueError(f"it counts {len(counts)} indices, its protocol has {out.protocol.K}")
-            out.index_counts[:] = counts
+            if len(counts) != protocol.K or sum(counts) > moments.n:
+                raise ValueError(f"it counts {len(counts)} indices of its protocol, or more of them than reports")
             if len(body) != end:
                 raise ValueError("there is more in it than its sums")
+            out = cls(protocol, moments.n_folds)
+            out.moments, out.index_counts[:] = moments, counts
+            for why, count in fields["rejected"].items():
+                out._reject({Reason(why).value: whole_number(why, count, at_least=0, at_most=MOST_REPORTS)})
         return out
 
     def save(self, path: str | Path) -> None:
