@@ -201,6 +201,15 @@ def test_a_party_answers_what_its_owner_allows(allowed):
         assert isinstance(line.ask(Describe()), Description)
 
 
+@pytest.mark.parametrize("ask", [order(200, 0.1), ball(200)], ids=lambda ask: type(ask).__name__)
+def test_one_model_too_many_is_refused_before_it_is_charged(ask):
+    party = Party(SECRET, name="clinic", data_norm=1.0, data_bound=1.0, budget=BUDGET)
+    party.adopt("other", Part(np.ones(1), 0.0))
+    party.most_models = 1
+    assert request(party, ask).reason == "it keeps 1 models of this run, and no more"
+    assert party.spent == compose()
+
+
 def test_every_request_has_a_name_or_is_public():
     assert set(ANSWERS) == set(EACH)
     assert {answer.name for names in ANSWERS_TO.values() for answer in names} == set(ANSWERS)

@@ -234,6 +234,8 @@ def test_labels_are_for_the_label_holder_alone_and_one_a_row(kind, table_of):
     refused(table.lines[1].ask(Join(kind.labels)), "for the label holder alone")
     refused(table.lines[0].ask(Join(kind.labels[:3])), "3 numbers for 40 rows")
     refused(table.lines[0].ask(Join(NOTHING)), "0 numbers for 40 rows")
+    table.parties[1].most_models = 0
+    refused(table.lines[1].ask(Join(NOTHING)), "it keeps 0 models of this run")
     assert table.spent == [NothingReleased()] * 2
 
 

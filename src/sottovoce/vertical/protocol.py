@@ -6,7 +6,7 @@ refuse over what the data are.
 """
 
 import json
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Final, TypeVar
@@ -101,6 +101,8 @@ class PartyFacts:
     joins: bool = False  # its owner allows joint computations
     computing: ComputeSite | None = None  # where it computes with others; None for those of its own process alone
     whole_rows: int = 0  # of its whole table, from which an alignment takes people
+    models: Collection[str] = ()  # names of those that it keeps
+    most_models: int | None = None  # that it keeps at most; None for any number
 
     @property
     def engines(self) -> dict[str, str]:
@@ -122,6 +124,11 @@ class PartyFacts:
         numbers = len(getattr(request, name))
         if numbers != self.n_rows:
             raise RefusalError(f"{type(request).__name__}.{name} has {numbers} numbers for {self.n_rows} rows")
+
+    def check_room(self, model: str) -> None:
+        """Refuse one more model of a run than the owner allows."""
+        if self.most_models is not None and model not in self.models and len(self.models) >= self.most_models:
+            raise RefusalError(f"it keeps {self.most_models} models of this run, and no more")
 
 
 def opened(kind: type[Kind], worker: Any, request: Message) -> Kind:
@@ -154,7 +161,6 @@ class Desk:
     not_allowed: Callable[[int], str]  # tells why a kind of request is not answered; empty if it is, and for 0
     identifiers: Callable[[], Any]  # of all rows, those by which they can be aligned; only of a party with identifiers
     guarded: bool = True  # a budget protects the rows from who asks
-    most_models: int | None = None  # models that the party keeps at most; None for any number
     kept: Callable[[str, Part], object] = lambda model, part: None  # keeps each
     session: bytes = b""  # name of the session; the same at all parties of a training
     workers: Callable[[], list[Any]] = list  # returns the workers of all the party's open sessions
@@ -172,14 +178,9 @@ class Desk:
         """Return the table as columns, with one of ones behind them where asked for."""
         return Columns(self.table, intercept=intercept)
 
-    def check_room(self, model: str) -> None:
-        """Refuse one more model of a run than the owner allows."""
-        if self.most_models is not None and model not in self.models and len(self.models) >= self.most_models:
-            raise RefusalError(f"it keeps {self.most_models} models of this run, and no more")
-
     def keep(self, model: str, coef: Vector, intercept: float, *, released: bool) -> None:
         """Keep a part of a model; ``released`` says that it follows from released values, and from requests, alone."""
-        self.check_room(model)
+        self.facts.check_room(model)
         part = Part(coef, intercept, self.feature_names, exact=self.guarded and not released)
         self.kept(model, part)
 

@@ -452,7 +452,7 @@ class Party:
         desk = Desk(
             self._table, facts, before, self._models, self.feature_names, lambda: session.streams(seed),
             self.budget.shortage, self._code_not_allowed, lambda: self.identifiers, guarded=self.budget.is_limited,
-            most_models=self.most_models, kept=self._keep, session=session.name, workers=self._sessions.workers,
+            kept=self._keep, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
         try:
             reply = _sent(answering, desk)
@@ -515,6 +515,7 @@ class Party:
             self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
             has_ids=self.ids is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
+            models=self._models, most_models=self.most_models,
         )  # fmt: skip
 
 

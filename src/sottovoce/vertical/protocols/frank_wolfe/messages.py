@@ -49,11 +49,11 @@ class TrainOnBall(Request, code=60):
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         bound = check_ball(facts, self)
+        facts.check_room(self.model)
         within("vertex", self.vertex)
         within("unit", self.unit)
         selection_mechanism(self.selection)  # what it refuses is refused before anything is charged
         desk = yield RepeatedEvent(BoundedRangeEvent(self.selection), self.n_steps)
-        desk.check_room(self.model)
         with team() as threads:
             places, weights = choose_alone(desk.table, bound, self, desk.noise(), threads)
         desk.later = self.model, *_in_units(facts, self.unit * weights)

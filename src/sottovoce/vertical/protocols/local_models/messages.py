@@ -30,6 +30,7 @@ class TrainOnLabels(Request, code=106):
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         data_norm = facts.bound_of("data_norm")
         facts.one_a_row(self, "labels")
+        facts.check_room(self.model)
         if self.loss not in TRAININGS:
             raise RefusalError(f"there is no training on released labels for the loss {self.loss!r}")
         plan = TRAININGS[self.loss](
@@ -43,7 +44,6 @@ class TrainOnLabels(Request, code=106):
         )
         plan.soft_labels(self.labels)
         desk = yield plan.event
-        desk.check_room(self.model)
         unit = RowUnit(data_norm, plan.intercept)
         with team() as threads:
             rows = make_rows(desk.table, data_norm=unit.data_norm, constant=unit.constant, names=None, team=threads)
