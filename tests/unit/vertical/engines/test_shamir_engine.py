@@ -163,14 +163,16 @@ def test_a_partner_that_fails_or_lies_ends_the_session_in_words(work, words):
 
 
 def test_partners_are_called_until_they_are_there():
-    """A forwarded port takes calls before the partner listens, and cuts them off."""
+    """A forwarded port takes calls before the partner listens, and cuts them off, or answers as another party."""
     addresses = free_addresses(3)
 
     def before(rank, engines):
         if rank:
             host, port = addresses[rank].split(":")
             with socket.create_server((host, int(port))) as early:
-                early.accept()[0].close()
+                for greeting in (b"", bytes([3 - rank, 0])):
+                    with early.accept()[0] as line:
+                        line.sendall(greeting)
 
     assert together(3, greet, addresses=addresses, before=before) == GREETED
 

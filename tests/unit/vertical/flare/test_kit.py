@@ -18,7 +18,7 @@ from typer.testing import CliRunner
 from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, SottovoceWarning, StorageError
 from sottovoce.vertical.flare import kit as kit_module
-from sottovoce.vertical.flare import processes
+from sottovoce.vertical.flare import processes, provisioning
 from sottovoce.vertical.flare.hardening import closed
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.processes import check_site, run_site
@@ -108,7 +108,10 @@ def test_nobody_but_the_lead_has_a_right(kits):
         assert allowed(Person(closed.LEAD, "insurer", role), lead) == set()
 
 
-def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_overwritten(kits, tmp_path):
+def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_overwritten(
+    kits, tmp_path, monkeypatch
+):
+    monkeypatch.setattr(provisioning, "_LASTS", datetime.timedelta(days=5000))  # longer than the authority
     federation, out = tmp_path / "federation.toml", shutil.copytree(kits, tmp_path / "out")
     text = KITS.format(name="trial", port=8110)
     federation.write_text(text, encoding="utf-8")
@@ -127,6 +130,8 @@ def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_
     kit = Kit.open(provision(federation, out, "clinic")["clinic"])
     kit.check()
     certificate(kit.folder / "startup" / "client.crt").verify_directly_issued_by(certificate(kit.authority))
+    ends = {certificate(path).not_valid_after_utc for path, _, _ in kit.certificates}
+    assert ends == {certificate(kit.authority).not_valid_after_utc}
     assert {path: content for path, content in contents(out).items() if path.parts[0] != "clinic"} == before
     assert not [path for path in out.rglob("*") if path.stat().st_mode & 0o077]
     with pytest.raises(ParameterError, match="never overwritten"):

@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import stat
+import threading
 from functools import partial
 from pathlib import Path
 
@@ -14,10 +15,12 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical import VerticalLogisticRegression
 from sottovoce.vertical.flare.kit import Kit
+from sottovoce.vertical.flare.parties import FlareParties
 from sottovoce.vertical.flare.programs import COMPARISON, PREDICTIONS
 from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
 from support.run_sites import NAMES, N, Sites
+from support.waiting import until
 
 
 @pytest.fixture(autouse=True)
@@ -70,6 +73,16 @@ def test_a_run_trains_and_its_model_scores(tmp_path: Path) -> None:
     compared = json.loads((sites.home.runs / score.run / COMPARISON).read_text())
     assert compared["n_samples"] == len(scored[0].ids or rows)
     assert compared["joint"]["accuracy"] > compared["local"]["accuracy"]
+
+
+def test_no_thread_of_a_run_outlives_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Whoever else may still hold the parties: a log of an error, say."""
+    held, make = [], FlareParties.__init__
+    monkeypatch.setattr(FlareParties, "__init__", lambda self, *a, **k: (held.append(self), make(self, *a, **k))[1])
+    sites = Sites(tmp_path)
+    assert sites.run(sites.begin(parameters=EXACT))["phase"] == "done"
+    assert held
+    until(lambda: not any(each.name.startswith("party_") for each in threading.enumerate()))
 
 
 @pytest.mark.filterwarnings("ignore:no convergence in max_iter")
