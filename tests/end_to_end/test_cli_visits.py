@@ -244,7 +244,7 @@ def test_coefficients_are_shown_by_name_and_in_the_units_of_the_table(folder: Pa
 # ----------------------------- the shell
 
 ALL = [
-    "fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "proof", "ledger", "audit", "vertical", "local",
+    "fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "proof", "ledger", "vertical", "local",
     "compile",
 ]  # fmt: skip
 

@@ -26,7 +26,6 @@ ASIDE = f"{FIT} --holdout 0.2 --holdout-out rest.csv"
 CHARGED = f"{FIT} --ledger sqlite:///b.db"
 PLAN = "plan --model svm --epsilon 1 --delta 1e-5 --n-samples 10"
 EVALUATE = "evaluate m.json t.csv --epsilon 1"
-AUDIT = "audit model --estimator nobody.Model --epsilon 1 --quiet --data-norm 1"
 MAKE = "local protocol --epsilon 2 --n-expected 100 --out new.json"
 RANDOMIZE = "local randomize p.json t.csv --label income --out x.reports"
 LOCAL_FIT = "local fit p.json r.parquet --out new.json"
@@ -162,13 +161,6 @@ WRONG = [
     (f"{CHARGED} --dataset others", r"there are: 'people'"),
     (f"fit t.csv {CHARGED[15:]} --dataset people --random-state 0", r"Leave random_state out"),
     (f"fit t.csv {CHARGED[15:]} --dataset people --adjacency replace-one", r"gives no guarantee for 'zero-out'"),
-    # audits
-    (AUDIT.replace("--data-norm 1", "--classes=-1,1"), r"exactly one of data_norm and data_bound"),
-    (AUDIT, r"exactly one of classes and label_bounds"),
-    (f"{AUDIT} --classes=-1,1 --parameters []", r"--parameters must be a JSON object"),
-    (f"{AUDIT} --classes=-1,1 --parameters {{", r"--parameters must be a JSON object"),
-    (f"{AUDIT} --classes=-1,1 --data-norm 0", r"--data-norm must be"),
-    (f"{AUDIT} --classes=-1,1 --python nowhere", r"cannot start the interpreter 'nowhere'"),
     # devices and collectors
     (MAKE, r"--schema is missing"),
     (f"{MAKE} --schema s.toml --scale 2", r"--scale is for --n-features"),

@@ -99,7 +99,7 @@ def test_the_help_of_every_command_needs_no_extra(tmp_path):
     done = command_line(tmp_path, "--help")
     assert done.returncode == 0, done.stderr
     assert "schema" in done.stdout
-    for command in ("fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "ledger", "audit", "compile"):
+    for command in ("fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "ledger", "compile"):
         assert command_line(tmp_path, command, "--help").returncode == 0, command
 
 

@@ -26,8 +26,8 @@ class _Commands(LazyGroup):
     places: ClassVar = {
         name: f"sottovoce.cli.{name}"
         for name in (
-            "fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "proof", "ledger", "audit", "vertical",
-            "local", "compile",
+            "fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "proof", "ledger", "vertical", "local",
+            "compile",
         )
     }  # fmt: skip
 
