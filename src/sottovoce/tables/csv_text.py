@@ -35,13 +35,11 @@ class CsvText:
         self, source: Source, layout: Layout, delimiter: str, *, skip_rows: int, block_bytes: int,
         names: Sequence[str] | None, may_lack: str | None, most_rows: int,
     ) -> None:  # fmt: skip
-        self._source, self._has_header, self._delimiter, self._most_rows = source, layout.header, delimiter, most_rows
-        self._lines = partial(
-            text_lines, source, skip_rows=whole_number("skip_rows", skip_rows, at_least=0), comment=layout.comment,
-            block_bytes=block_bytes,
-        )  # fmt: skip
+        self._source, self._delimiter, self._most_rows = source, delimiter, most_rows
+        lines = partial(text_lines, source, comment=layout.comment, block_bytes=block_bytes)
+        skip_rows = whole_number("skip_rows", skip_rows, at_least=0)
         self.size, self._path = source.size, source.path
-        with closing(self._numbered(self._lines())) as numbered:
+        with closing(_numbered(lines(skip_rows=skip_rows))) as numbered:
             number, start = next(numbered, (0, b""))
         if not number:
             raise TableError(f"{self._path}: the file holds no data.")
@@ -51,7 +49,8 @@ class CsvText:
             raise TableError(f"{self._path}: the first line cannot be read as CSV: {error}.") from None
         if cells[-1].endswith("\n"):
             raise TableError(f"{self._path}: the first line ends within quotes. Write each name or cell in one line.")
-        if self._has_header:
+        self._rows = partial(lines, skip_rows=number if layout.header else skip_rows)
+        if layout.header:
             self.names = [name.strip() for name in cells]
         else:
             self.names = self._given_names(cells, names, may_lack, number)
@@ -71,22 +70,8 @@ class CsvText:
     def line(self, row: int) -> str:
         """Return where a row stands in the file, which is read again: it is called for errors only."""
         with contextlib.suppress(TableError, StopIteration):  # the file has gone: the row is what can be told
-            return f"line {next(islice(self._numbered(self._rows()), row, None))[0]}"
+            return f"line {next(islice(_numbered(self._rows()), row, None))[0]}"
         return f"row {row + 1}"
-
-    @staticmethod
-    def _numbered(some: Iterator[Lines]) -> Generator[tuple[int, bytes]]:
-        for lines in some:
-            yield from lines.numbered()
-
-    def _rows(self) -> Iterator[Lines]:
-        """Yield the lines after the header."""
-        is_header = self._has_header
-        for lines in self._lines():
-            if is_header:
-                is_header, lines = not lines.raw.strip(b"\r\n"), lines.after_first()
-            if lines.raw:
-                yield lines
 
     def _parsed(self, columns: Sequence[str]) -> Iterator[tuple[Lines, Any]]:
         """Yield some lines of the file and their cells in these columns, until its end."""
@@ -97,9 +82,10 @@ class CsvText:
                 # a quoted cell may hold line ends, which is looked for in every column
                 data = self._parse(lines.raw, self.names if quoted else columns)
             except pa.ArrowInvalid as error:
-                raise self._fault(lines, error) from None
-            if quoted and any(map(_may_hold_line_ends, data.columns)):
-                self._refuse_open_quotes(lines)
+                whole = TableError(f"{self._path}: cannot be read as CSV: {first_line(error)}")
+                raise next(self._faults(lines), whole) from None
+            if quoted and any(map(_may_hold_line_ends, data.columns)) and (fault := next(self._faults(lines), None)):
+                raise fault
             yield lines, data.select(columns) if quoted else data
         self._source.refuse_changed()
 
@@ -124,35 +110,27 @@ class CsvText:
             return text.split(self._delimiter)
         return next(csv.reader([text + "\n"], delimiter=self._delimiter))
 
-    def _refuse_open_quotes(self, lines: Lines) -> None:
-        """Refuse a cell that runs over several lines: mostly a quote that is never closed, which would swallow rows."""
-        for number, text in lines.numbered():
-            try:
-                cells = self._cells(text) if b'"' in text else [""]
-            except csv.Error:
-                continue
-            if cells[-1].endswith("\n") and len(cells) <= len(self.names):
-                raise TableError(
-                    f"{self._path}, line {number}, column {self.names[len(cells) - 1]!r}: the quoted cell runs over "
-                    "several lines. Close the quote, or remove the line break."
-                )
+    def _faults(self, lines: Lines) -> Iterator[TableError]:
+        """Yield the errors about lines that are no row.
 
-    def _fault(self, lines: Lines, error: Exception) -> TableError:
-        """Return the error about the first of the lines that Arrow cannot have read."""
+        A cell that runs over several lines is mostly a quote that is never closed, which would swallow rows.
+        """
         for number, text in lines.numbered():
             try:
-                self._refuse_open_quotes(Lines(text, number))
-                n_cells = len(self._cells(text))
-            except TableError as fault:
-                return fault
+                cells = self._cells(text)
             except csv.Error:
                 continue
-            if n_cells != len(self.names):
-                return TableError(
-                    f"{self._path}, line {number}: {n_cells} cells instead of {len(self.names)}. Correct the line, put "
-                    'cells that hold the delimiter between quotes (""), or give delimiter="...".'
+            place = f"{self._path}, line {number}"
+            if cells[-1].endswith("\n") and len(cells) <= len(self.names):
+                yield TableError(
+                    f"{place}, column {self.names[len(cells) - 1]!r}: the quoted cell runs over several lines. Close "
+                    "the quote, or remove the line break."
                 )
-        return TableError(f"{self._path}: cannot be read as CSV: {first_line(error)}")
+            elif len(cells) != len(self.names):
+                yield TableError(
+                    f"{place}: {len(cells)} cells instead of {len(self.names)}. Correct the line, put cells that hold "
+                    'the delimiter between quotes (""), or give delimiter="...".'
+                )
 
     def _given_names(
         self, cells: Sequence[str], names: Sequence[str] | None, may_lack: str | None, number: int
@@ -170,6 +148,11 @@ class CsvText:
             'file without a header needs one section a column, in its order; write type = "ignore" for those to leave '
             'out. If the cells are separated otherwise, give delimiter="...".'
         )
+
+
+def _numbered(some: Iterator[Lines]) -> Generator[tuple[int, bytes]]:
+    for lines in some:
+        yield from lines.numbered()
 
 
 def _line_of(lines: Lines, skipped: int, first_row: int, row: int) -> str:

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TypeAlias
+from typing import Any, TypeAlias
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
@@ -142,35 +142,13 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     return found
 
 
-def read_table(
-    path: str | Path | Database,
-    *,
-    layout: Layout | None = None,
-    format: str | None = None,  # noqa: A002
-    names: Sequence[str] | None = None,
-    may_lack: str | None = None,
-    skip_rows: int = 0,
-    table: str | None = None,
-    query: str | None = None,
-) -> Table:
-    """Read a table with named columns from CSV or Parquet.
+def read_table(path: str | Path | Database, **how: Any) -> Table:
+    """Read a table with named columns from CSV or Parquet, or a database, into memory.
 
     Parameters
     ----------
-    path : str or Path
-        The file; or the address of a database, ``postgresql://USER@HOST/NAME`` or ``duckdb:///FILE``.
-    layout : Layout or None, default=None
-        How a CSV file is written. None: with a header, without comments.
-    format : {"csv", "parquet"} or None, default=None
-        None takes it from the name of the file.
-    names : sequence of str or None, default=None
-        The names of the columns of a CSV file without a header. None names them ``column_1``, ``column_2``, ...
-    may_lack : str or None, default=None
-        One of ``names`` that the file may leave out: the target, at prediction.
-    skip_rows : int, default=0
-        Lines to skip at the start of a CSV file, before the header.
-    table, query : str or None, default=None
-        Of a database: the name of a table, or a query that ends with ``ORDER BY``.
+    path, **how
+        As for `open_table`.
 
     Returns
     -------
@@ -182,11 +160,7 @@ def read_table(
     TableError
         If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
     """
-    batched = open_table(
-        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
-        query=query,
-    )  # fmt: skip
-    return batched.whole()
+    return open_table(path, **how).whole()
 
 
 def open_table(
@@ -206,8 +180,20 @@ def open_table(
 
     Parameters
     ----------
-    path, layout, format, names, may_lack, skip_rows, table, query
-        As for `read_table`.
+    path : str or Path
+        The file; or the address of a database, ``postgresql://USER@HOST/NAME`` or ``duckdb:///FILE``.
+    layout : Layout or None, default=None
+        How a CSV file is written. None: with a header, without comments.
+    format : {"csv", "parquet"} or None, default=None
+        None takes it from the name of the file.
+    names : sequence of str or None, default=None
+        The names of the columns of a CSV file without a header. None names them ``column_1``, ``column_2``, ...
+    may_lack : str or None, default=None
+        One of ``names`` that the file may leave out: the target, at prediction.
+    skip_rows : int, default=0
+        Lines to skip at the start of a CSV file, before the header.
+    table, query : str or None, default=None
+        Of a database: the name of a table, or a query that ends with ``ORDER BY``.
     block_bytes, most_rows : int
         How much is read at once: of a text file, and rows in a table.
 

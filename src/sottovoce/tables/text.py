@@ -15,6 +15,7 @@ import tempfile
 import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from sottovoce.exceptions import TableError
 
 BLOCK_BYTES = 1 << 20  # read and parsed at once
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-_BLANK = b"\r\n"
 COMPRESSIONS: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
 _BINARY_STARTS = (
     (b"\x1f\x8b", "is compressed with gzip: name it with .gz at the end"),
@@ -99,19 +99,9 @@ class Lines:
         """Yield the lines that are not blank, with their numbers."""
         return ((number, text) for number, text in enumerate(self.raw.splitlines(), self.first) if text)
 
-    def after_first(self) -> Lines:
-        """Return the lines after the first one that is not blank; none where all are."""
-        _, *rest = _LINE_END.split(self.raw.lstrip(_BLANK), maxsplit=1)
-        left = b"".join(rest)
-        return Lines(left, self.first + _line_ends(self.raw[: len(self.raw) - len(left)]))
-
 
 def text_lines(
-    source: Source,
-    *,
-    skip_rows: int = 0,
-    comment: str | None = None,
-    block_bytes: int = BLOCK_BYTES,
+    source: Source, *, skip_rows: int = 0, comment: str | None = None, block_bytes: int = BLOCK_BYTES
 ) -> Iterator[Lines]:
     """Yield the lines of a text file, some at a time: decompressed and checked, without a byte order mark.
 
@@ -123,12 +113,26 @@ def text_lines(
 
     Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
     """
-    blocks = _skipped(source, skip_rows, block_bytes)
-    if comment is not None:
-        blocks = _without_comments(blocks, comment)
+    comments = None if comment is None else re.compile(rb"(?<![^\r\n])" + re.escape(comment.encode()) + rb"[^\r\n]*")
+    left, after = skip_rows, 1
+    for raw in _whole_lines(source, block_bytes):
+        number, after = after, after + _line_ends(raw)
+        raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
+        if skipped := [end.end() for end in islice(_LINE_END.finditer(raw), left)]:
+            raw, left, number = raw[skipped[-1] :], left - len(skipped), number + len(skipped)
+        if comments is not None:
+            raw = comments.sub(b"", raw)
+        if raw:
+            yield Lines(_utf8(source, raw, number), number)
+    if left:
+        raise TableError(f"{source.path}: skip_rows = {skip_rows}, but the file has only {skip_rows - left} lines.")
+
+
+def _whole_lines(source: Source, block_bytes: int) -> Iterator[bytes]:
+    """Yield decompressed bytes up to an end of a line; the last line gets one."""
     held: list[bytes] = []
-    number = skip_rows + 1
-    for block in blocks:
+    number = 1
+    for block in _decompressed(source, block_bytes):
         if (zero := block.find(b"\0")) >= 0:
             line = number + _line_ends(b"".join([*held, block[:zero]]))
             raise TableError(
@@ -139,13 +143,12 @@ def text_lines(
         cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, max(0, len(block) - 1))) + 1
         held.append(block[:cut] if cut else block)
         if cut:
-            lines = Lines(_utf8(source, b"".join(held), number), number)
-            yield lines
-            number += _line_ends(lines.raw)
-            held = [block[cut:]]
+            raw = b"".join(held)
+            yield raw
+            number, held = number + _line_ends(raw), [block[cut:]]
     if rest := b"".join(held):
         # a quote that is open at the end runs over the line end, and is seen by that
-        yield Lines(_utf8(source, rest if rest.endswith(b"\r") else rest + b"\n", number), number)
+        yield rest if rest.endswith(b"\r") else rest + b"\n"
 
 
 def _utf8(source: Source, raw: bytes, number: int) -> bytes:
@@ -160,19 +163,6 @@ def _utf8(source: Source, raw: bytes, number: int) -> bytes:
             "of most files of Windows in the languages of Western Europe."
         ) from None
     return raw
-
-
-def _skipped(source: Source, skip_rows: int, block_bytes: int) -> Iterator[bytes]:
-    left, mark = skip_rows, codecs.BOM_UTF8
-    for block in _decompressed(source, block_bytes):
-        kept, mark = block.removeprefix(mark), b""
-        while left and kept:
-            _, newline, kept = kept.partition(b"\n")
-            left -= bool(newline)
-        if kept:
-            yield kept
-    if left:
-        raise TableError(f"{source.path}: skip_rows = {skip_rows}, but the file has only {skip_rows - left + 1} lines.")
 
 
 def _decompressed(source: Source, block_bytes: int) -> Iterator[bytes]:
@@ -201,18 +191,6 @@ def _decompressed(source: Source, block_bytes: int) -> Iterator[bytes]:
 def _line_ends(raw: bytes) -> int:
     ends = raw.count(b"\n")
     return ends + raw.count(b"\r") - raw.count(b"\r\n") if b"\r" in raw else ends
-
-
-def _without_comments(blocks: Iterator[bytes], comment: str) -> Iterator[bytes]:
-    pattern = re.compile(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\r\n]*")
-    held: list[bytes] = []
-    for block in blocks:
-        cut = block.rfind(b"\n") + 1
-        held.append(block[:cut] if cut else block)
-        if cut:
-            yield pattern.sub(b"", b"".join(held))
-            held = [block[cut:]]
-    yield pattern.sub(b"", b"".join(held))
 
 
 def first_line(error: object) -> str:
