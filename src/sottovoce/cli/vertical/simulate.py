@@ -5,8 +5,7 @@ import math
 import re
 import time
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Final
@@ -14,12 +13,11 @@ from typing import Any, Final
 import numpy as np
 from sklearn.base import clone
 
-from sottovoce._files import check_writable
 from sottovoce._validation import number
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import label_facts
-from sottovoce.cli._output import check_output, print_columns, print_json, write_or_keep
+from sottovoce.cli._output import print_columns, print_json
 from sottovoce.cli._rows import given_schema, note_unused
 from sottovoce.cli.vertical._shown import print_comparison, print_training
 from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
@@ -29,14 +27,11 @@ from sottovoce.tables import Encoder, Schema
 from sottovoce.vertical import Comparison, ComputeSite, Helper, Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.files import HISTORY, result_names, result_texts
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
 from sottovoce.vertical.protocols.secure.plan import SecureBallPlan, SecurePlan
 
 _NAME: Final = re.compile(r"\w[\w.-]*")
 _WHO: Final = "Who holds which columns"
-_HELD_OUT: Final = "People to compare on"
-_HOLDOUT: Final = 0.2
 
 
 # ------------------------------------------------------------------ who holds which columns
@@ -162,13 +157,8 @@ def simulate(
     ),
     schema: Path | None = cli.SCHEMA,
     training: HowToTrain,
-    test: Path | None = cli.option("--test", "Other people, in a table like the first.", _HELD_OUT, metavar="TABLE"),
-    holdout: float | None = cli.option(
-        "--holdout", f"Instead: share of the people that is drawn and held out. Default: {_HOLDOUT:g}.", _HELD_OUT
-    ),
+    holdout: float = cli.option("--holdout", "Share of the people to compare on, drawn.", _WHO, default=0.2),
     reading: cli.Reading,
-    out: Path | None = cli.option("--out", "Folder for receipts, parts of the model and the history."),
-    force: cli.ForceOption = False,
     quiet: bool = cli.flag("--quiet", "Print the comparison only."),
     as_json: bool = cli.JSON,
 ) -> None:  # fmt: skip
@@ -177,9 +167,7 @@ def simulate(
     The columns of one TABLE are split between the parties. Always compares the label holder's own model with the joint
     one on people who took no part in the training.
     """
-    inputs = [path for path in (table, test) if path is not None]
-    for path in inputs:
-        reading.refuse_unknown(path)
+    reading.refuse_unknown(table)
     if not party:
         raise ParameterError(
             "--party is missing: say who holds which columns, such as --party clinic=age,bmi --party bank (which has "
@@ -188,28 +176,17 @@ def simulate(
     split = _split_schema(given_schema(schema, target, table), party, label_holder)
     estimator = _make_estimator(model, split, training, helper, epsilon=epsilon)
     streams = Streams(training.random_state)
-    if test is not None and holdout is not None:
-        raise ParameterError("--holdout and --test both say whom to compare on. Give one of them.")
-    share = number("--holdout", _HOLDOUT if holdout is None else holdout, above=0.0, below=1.0)
-    if out is not None:
-        _check_folder(out, split, inputs=inputs, overwrite=force)
+    share = number("--holdout", holdout, above=0.0, below=1.0)
     echo(
         "note: a simulation. All columns are brought together on this machine, and nothing protects anybody while it "
         "runs; the receipt is about what would be released between organisations.",
         err=True,
     )
     parties = split.read(table, reading)
-    if test is not None:
-        train, held_out = parties, split.read(test, reading)
-    else:
-        train, held_out = _hold_out(parties, share, streams.generator(Purpose.SHUFFLING))
-    if held_out[0].n_rows < 2:
-        raise DataError(f"--test: the comparison needs two people or more; got {held_out[0].n_rows}.")
+    train, held_out = _hold_out(parties, share, streams.generator(Purpose.SHUFFLING))
     begun = time.monotonic()
     estimator.fit(_joined(train, helper, estimator))
     seconds = time.monotonic() - begun
-    if out is not None:
-        _write(out, estimator, split)
     comparison = _compare(estimator, train, held_out)
     if estimator.history_ is not None and not estimator.history_.converged:
         echo(f"note: the training did not converge in {estimator.n_rounds_} rounds; raise --max-iter.", err=True)
@@ -282,34 +259,11 @@ def _compare(estimator: VerticalEstimator, train: list[Party], held_out: list[Pa
 def _hold_out(parties: list[Party], share: float, draw: np.random.Generator) -> tuple[list[Party], list[Party]]:
     n = parties[0].n_rows
     if n < 4:
-        raise DataError(f"--holdout: {n} people are too few to train on some and compare on others. Give --test.")
+        raise DataError(f"--holdout: {n} people are too few to train on some and compare on others.")
     n_held_out = min(max(2, round(share * n)), n - 2)
     drawn = draw.permutation(n)
     rows, others = np.sort(drawn[n_held_out:]), np.sort(drawn[:n_held_out])
     return [party.take(rows) for party in parties], [party.take(others) for party in parties]
-
-
-# ------------------------------------------------------------------ files
-
-
-def _check_folder(out: Path, split: _Split, *, inputs: Iterable[Any], overwrite: bool) -> None:
-    """Refuse before training what could not be written after it."""
-    if out.exists() and not out.is_dir():
-        raise ParameterError(f"--out {out}: this is not a folder. Choose another path.")
-    if not out.exists():
-        check_writable("--out", out, overwrite=False)
-        return
-    for name in result_names(list(split.encoders)):
-        check_output("--out", out / name, inputs=inputs, overwrite=overwrite)
-
-
-def _write(out: Path, estimator: VerticalEstimator, split: _Split) -> None:
-    with suppress(OSError):  # the first file will tell
-        out.mkdir(exist_ok=True)
-    texts = result_texts(estimator, {name: each.feature_names for name, each in split.encoders.items()})
-    write_or_keep({out / name: text for name, text in texts.items()})
-    if HISTORY not in texts:
-        (out / HISTORY).unlink(missing_ok=True)  # that of an older run, with --force
 
 
 # ------------------------------------------------------------------ what is printed

@@ -1,7 +1,4 @@
-"""What a vertical training leaves in a folder: receipts, the coordinator's share of the model, its parts, the history.
-
-`vertical.flare` and the command line write the same files.
-"""
+"""What a vertical training leaves in a folder: receipts, the coordinator's share of the model, its parts, rounds."""
 
 import csv
 import io
@@ -16,13 +13,7 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 
 GUARANTEE: Final = "guarantee.json"
 COORDINATOR: Final = "coordinator.json"
-HISTORY: Final = "history.csv"
 _VERSION: Final = 1
-
-
-def result_names(parties: Sequence[str]) -> list[str]:
-    by_party = [f"{name}.{what}.json" for name in parties for what in ("receipt", "part")]
-    return [GUARANTEE, COORDINATOR, HISTORY, *by_party]
 
 
 def result_texts(estimator: VerticalEstimator, features: Mapping[str, Sequence[str]]) -> dict[str, str]:
@@ -49,7 +40,7 @@ def result_texts(estimator: VerticalEstimator, features: Mapping[str, Sequence[s
         **plain(scorer),
     })  # fmt: skip
     if estimator.history_ is not None:
-        texts[HISTORY] = _history_text(estimator.history_)
+        texts["history.csv"] = _history_text(estimator.history_)
     return texts
 
 
