@@ -420,7 +420,7 @@ def exact_vertical_fits() -> Fits:
         for parties in SIZES:
             base = {**EXACT, "fit_intercept": parties == 2}
             head = f"vertical {kind}, no noise, {parties} parties"
-            yield f"{head}, lbfgs", partial(together, make, labels, parties, **base)
+            yield head, partial(together, make, labels, parties, **base)
         yield f"vertical {kind}, csr", partial(together, make, labels, table=FORMS["csr"](WIDE), **EXACT)
 
 

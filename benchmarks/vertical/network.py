@@ -1,12 +1,9 @@
-"""Training over a federation of real processes: seconds a round, whole runs.
+"""Training over a federation of real processes: whole runs.
 
-    python -m benchmarks.vertical.network [--quick] [--docs] [--only rounds,runs]
+    python -m benchmarks.vertical.network [--quick] [--docs]
 
-All processes are on this machine and talk over loopback with mutual TLS. ``rounds``: exact Frank-Wolfe carries one
-number a person to each party and a choice back; each party has one column, so that little is computed. A round is timed
-at the coordinator, from the first request to the last answer, with all that is written to disk for it. ``runs``: a9a
-over three organisations, from the command to its end, beside the same training in this process; models are compared bit
-by bit.
+All processes are on this machine and talk over loopback with mutual TLS: a9a over three organisations, from the command
+to its end, beside the same training in this process; models are compared bit by bit.
 """
 
 import contextlib
@@ -14,12 +11,11 @@ import json
 import math
 import signal
 import socket
-import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -27,13 +23,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.common import data_folder, parts_at_hand
-from benchmarks.driver import ROOT, benchmark, option
-from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalSparseLogisticRegression
+from benchmarks.common import data_folder
+from benchmarks.driver import ROOT, benchmark
+from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site import Site
 
-PARTS = ("rounds", "runs")
 COORDINATOR = "party0"
 
 
@@ -51,26 +46,13 @@ class Table(NamedTuple):
         body = "".join(f"\n[columns.{name}]\n{facts}\n" for name, facts in self.facts.items())
         (kit / "people.toml").write_text(head + body, encoding="utf-8")
         settings = '[data]\ntable = "people.parquet"\nschema = "people.toml"\n[trial]\nrandom_state = 1\n'
-        settings += '[allow]\nanswers = ["exact", "local-models", "frank-wolfe", "foreign-weights", "columns"]\n'
+        settings += '[allow]\nanswers = ["exact", "local-models"]\n'
         (kit / "site.toml").write_text(settings, encoding="utf-8")
 
 
 NUMBER = 'type = "numeric"\nbounds = [0, 1]'
 CLASSES = ["no", "yes"]
-EXACT = (  # Frank-Wolfe without noise, which does not arrive: n numbers to each party and a choice back in every round
-    "--model", "sparse-logistic", "--radius", 10, "--epsilon", "inf", "--tol", 1e-50,
-)  # fmt: skip
 LABEL = f'type = "categorical"\ncategories = {json.dumps(CLASSES)}'
-
-
-def one_column_each(n: int, n_parties: int) -> list[Table]:
-    """Return made-up tables of the same n people, the coordinator's first."""
-    rng = np.random.default_rng(0)
-    X = rng.random((n, n_parties + 1))
-    y = np.where(X @ rng.choice([-2.0, 2.0], n_parties + 1) + rng.logistic(size=n) > 0, "yes", "no")
-    tables = [Table({"value": column}, {"value": NUMBER}) for column in X.T]
-    tables[0] = Table({**tables[0].columns, "label": y}, {"value": NUMBER, "label": LABEL}, "label")
-    return tables
 
 
 # ------------------------------------------------------------------ a federation
@@ -144,44 +126,6 @@ def federation(n_parties: int) -> Iterator[Federation]:
         yield found
 
 
-# ------------------------------------------------------------------ rounds
-
-
-def rounds(people: Sequence[int], parties: Sequence[int], n_rounds: int) -> list[dict[str, Any]]:
-    """Return the median round of a federation, by people and parties."""
-    found = []
-    for n_parties in parties:
-        with federation(n_parties) as sites:
-            for n in people:
-                sites.fill(one_column_each(n, n_parties))
-                _, told = sites.train(*EXACT, "--max-iter", n_rounds)
-                found.append({
-                    "people": n, "parties": n_parties, "bytes each way": 8 * n, "rounds": told["training_rounds"],
-                    "round, ms": 1e3 * told["median_round"],
-                    "in one process, ms": 1e3 * median_round_here(sites, n_rounds),
-                })  # fmt: skip
-                print(found[-1], flush=True)
-    return found
-
-
-def median_round_here(sites: Federation, n_rounds: int) -> float:
-    """Return the seconds of a round of the same training with all parties in this process: what parties compute."""
-    found: list[float] = []
-
-    class Timed(InProcessParties):
-        def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-            tick = time.perf_counter()
-            answers = super()._send(requests)
-            found.append(time.perf_counter() - tick)
-            return answers
-
-    model = VerticalSparseLogisticRegression(
-        epsilon=math.inf, radius=10.0, tol=1e-50, max_iter=n_rounds, classes=CLASSES
-    )
-    model.fit(Timed(sites.parties()))
-    return statistics.median(found)
-
-
 # ------------------------------------------------------------------ whole runs
 
 
@@ -206,7 +150,7 @@ def runs(n_rows: int | None) -> list[dict[str, Any]]:
     with federation(2) as sites:
         sites.fill(a9a_tables(n_rows))
         for name, options, parameters in (
-            ("exact, L-BFGS", ("--epsilon", "inf"), {"epsilon": math.inf}),
+            ("exact", ("--epsilon", "inf"), {"epsilon": math.inf}),
             ("local-models, public labels", ("--epsilon", 1, "--delta", 1e-5, "--labels-public"),
              {"epsilon": 1.0, "delta": 1e-5, "labels_public": True}),
         ):  # fmt: skip
@@ -234,10 +178,6 @@ def same_part(sites: Federation, name: str, run_model: str, here: Any) -> bool:
 
 # ------------------------------------------------------------------ all of it
 
-ROUNDS = {
-    "people": "people|,", "bytes each way": "bytes each way and party|,", "parties": "parties beside the coordinator",
-    "round, ms": "median round, ms|.1f", "in one process, ms": "in one process, ms|.1f",
-}  # fmt: skip
 RUNS = {
     "mechanism": "a9a", "people": "people|,", "rounds": "rounds", "bytes up": "bytes up|,",
     "bytes down": "bytes down|,", "seconds": "command to end, s|.1f", "seconds in process": "in one process, s|.1f",
@@ -249,14 +189,7 @@ def picked(columns: dict[str, str], found: list[dict[str, Any]]) -> tuple[Any, A
     return tuple(columns.values()), [tuple(one[name] for name in columns) for one in found]
 
 
-@benchmark(page="measured/vertical_deployment.md", only=option(",".join(PARTS), help="some of the parts"))
+@benchmark(page="measured/vertical_deployment.md")
 def main(run) -> None:
-    parts = [part for part in parts_at_hand(("rounds",), ("runs",)) if part in run.only.split(",")]
-    tables: dict[str, Any] = {}
-    if "rounds" in parts:
-        sizes = ((10, 1_000), (2,), 10) if run.quick else ((10, 100_000), (2, 3), 100)
-        tables["network rounds"] = picked(ROUNDS, rounds(*sizes))
-    if "runs" in parts:
-        found = runs(1_000 if run.quick else None)
-        tables["network runs"] = picked(RUNS, [{**one, "same": "yes" if one["same model"] else "no"} for one in found])
-    run.tables(tables)
+    found = runs(1_000 if run.quick else None) if data_folder() else []
+    run.tables({"network runs": picked(RUNS, [{**one, "same": "yes" if one["same model"] else "no"} for one in found])})

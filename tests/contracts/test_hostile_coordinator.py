@@ -28,25 +28,23 @@ from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
 from sottovoce.vertical.protocols.alignment.messages import (
-    AlignRespond,
-    AlignSetup,
     AlignTo,
+    Intersect,
 )
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
-from sottovoce.vertical.protocols.exact.messages import LbfgsGradient, LbfgsStart
-from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights, TrainOnBall
+from sottovoce.vertical.protocols.exact.messages import ShowColumns
+from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
+from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.protocols.secure.agreed_plan import Block
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.messages import Invite
+from sottovoce.vertical.protocols.secure.messages import Connect, Invite
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.one_training import cost, order
 from support.party import Line, decode, request
 
 INF = math.inf
-OPEN = LbfgsStart(1.0, 0, 5)
 BUDGET = (0.1, 1e-6)
 SECRET = np.random.default_rng(69).uniform(0.0, 1.0, (200, 1))
 
@@ -154,9 +152,9 @@ def test_an_old_version_is_refused_in_words():
 
 def test_sessions_that_are_too_many_end_and_say_so():
     """The one that was idle for longest, those without a training first; none is begun again by an old request."""
-    party = Party(SECRET, name="clinic")
+    party = Party(SECRET, name="clinic", data_norm=1.0)
     training, first = Line(party), Line(party)
-    training.ask(OPEN)
+    training.ask(Invite(JOINT.text()))
     opening = first.frame(Describe())
     party.handle(opening)
     for _ in range(MOST_OPEN - 1):
@@ -164,7 +162,7 @@ def test_sessions_that_are_too_many_end_and_say_so():
     assert len(party._sessions) == MOST_OPEN
     for raw in (opening, first.frame(Describe())):
         assert f"at most {MOST_OPEN} are kept open" in decode(party.handle(raw)).reason
-    assert isinstance(training.ask(LbfgsGradient(0.0, np.ones(200), [1.0])), Payload)
+    assert "is not a list of cards" in training.ask(Connect("[1]")).reason  # it is there
 
 
 # --- what an owner allows ---------------------------------------------------------------------------------------------
@@ -179,10 +177,8 @@ EACH = {
     "local-models": TrainOnLabels(np.ones(200), "squared", 0.0, 0.0, 0.1, 0.05, "m"),
     "frank-wolfe": ball(200),
     "secure": Invite(JOINT.text()),
-    "exact": OPEN,
+    "exact": ShowColumns(),
     "score": Score("m"),
-    "columns": ShowColumn(0),
-    "foreign-weights": KeepWeights("other", [1.0, 0.0]),
 }
 
 
@@ -225,7 +221,7 @@ def test_defaults_and_wrong_names():
         Party(SECRET, name="clinic", answers={"scores"})
     with pytest.raises(ParameterError, match=r"answers must be a set of names .*; got 'score'"):
         Party(SECRET, name="clinic", answers="score")
-    for name in ("score", "columns", "exact", "foreign-weights"):
+    for name in ("score", "exact"):
         with pytest.raises(ParameterError, match=f"answers has '{name}', which has no noise"):
             Party(SECRET, name="clinic", budget=BUDGET, answers={name})
 
@@ -340,17 +336,17 @@ def test_a_training_that_fails_leaves_nothing_behind():
 
     class Broken(Party):
         def handle(self, raw):
-            if isinstance(decode(Frame.read(raw).body), LbfgsStart):
+            if isinstance(decode(Frame.read(raw).body), ShowColumns):
                 raise RuntimeError("the machine stopped")
             return super().handle(raw)
 
     good, bad = Party(SECRET, name="good"), Broken(SECRET, name="bad")
     parties = InProcessParties([bad, good])
     with pytest.raises(PartyError, match=r"party 'bad' failed \(RuntimeError\)"), parties.session() as session:
-        session.exchange(OPEN, Done)
+        session.exchange(ShowColumns(), Payload)
     assert len(good._sessions) == 0
     with pytest.raises(PartyError):
-        parties.exchange(OPEN, Done)
+        parties.exchange(ShowColumns(), Payload)
     assert isinstance(parties.ask("good", Describe(), Description), Description)
 
 
@@ -363,7 +359,7 @@ def test_a_farewell_that_is_not_answered_hides_no_error():
 
     parties = InProcessParties([Silent(SECRET, name="clinic")])
     with pytest.raises(ZeroDivisionError), parties.session() as session:
-        session.exchange(OPEN, Done)
+        session.exchange(ShowColumns(), Payload)
         _ = 1 / 0
 
 
@@ -408,7 +404,7 @@ def test_a_budget_is_one_for_all_alignments():
 
 
 def test_a_party_without_identifiers_or_leave_is_not_aligned():
-    messages = (AlignSetup(), AlignRespond(b""), AlignTo(b"[]"))
+    messages = (Intersect(b""), AlignTo(b"[]"))
     for message in messages:
         assert "it was given no identifiers" in Line(Party(SECRET, name="clinic")).ask(message).reason
         asked = Line(aligned_party(answers={"score"})).ask(message)
@@ -419,17 +415,15 @@ def test_a_party_without_identifiers_or_leave_is_not_aligned():
 def test_a_key_answers_once(monkeypatch):
     party = aligned_party(budget=BUDGET)
     line, client = Line(party), PsiClient(["17", "x"])
-    assert "AlignRespond came without its start" in line.ask(AlignRespond(client.request())).reason
-    setups = [line.ask(AlignSetup()) for _ in range(3)]
-    assert len({each.octets for each in setups}) == 3  # a new key each
-    reply = line.ask(AlignRespond(client.request()))
-    assert client.intersect(setups[-1].octets, reply.octets).tolist() == [0]
-    assert "AlignRespond came without its start" in line.ask(AlignRespond(client.request())).reason
-    line.ask(AlignSetup())
-    assert "the request message cannot be read" in line.ask(AlignRespond(b"\xff" * 9)).reason
-    line.ask(AlignSetup())
-    assert "129 points with the decoys; these are 0" in line.ask(AlignRespond(b"\x0a\x02\x02\xff")).reason
+    told = [line.ask(Intersect(client.request())) for _ in range(2)]
+    cuts = [int(each.numbers[0]) for each in told]
+    setups, answers = ([each.octets[place(cut)] for each, cut in zip(told, cuts, strict=True)]
+                       for place in (slice, lambda cut: slice(cut, None)))  # fmt: skip
+    assert setups[0] != setups[1]  # a new key each
+    assert client.intersect(setups[1], answers[1]).tolist() == [0]
+    assert client.intersect(setups[0], answers[1]).tolist() == []
+    assert "the request message cannot be read" in line.ask(Intersect(b"\xff" * 9)).reason
+    assert "129 points with the decoys; these are 0" in line.ask(Intersect(b"\x0a\x02\x02\xff")).reason
     monkeypatch.setattr(alignment_party, "MOST_ASKED", 1)
-    line.ask(AlignSetup())
-    assert "at most 1 people at once" in line.ask(AlignRespond(client.request())).reason
+    assert "at most 1 people at once" in line.ask(Intersect(client.request())).reason
     assert party.spent == NothingReleased()

@@ -14,7 +14,6 @@ import pytest
 
 from sottovoce.privacy.events import NothingReleased, compose
 from sottovoce.vertical import ComputeSite, Helper, Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical.protocols.exact.messages import LbfgsStart
 from sottovoce.vertical.protocols.general.messages import Close, Describe
 from sottovoce.vertical.protocols.secure import messages as handlers
 from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, Poll
@@ -277,15 +276,6 @@ def test_so_many_joint_trainings_at_a_time(kind, table_of):
     refused(Line(parties[1]).ask(Invite(kind.plan.text())), "in at most 2 at a time")
     tables[0].end()
     table_of(kind, parties).invite()
-
-
-@EACH
-def test_a_session_that_turns_to_something_else_ends_its_joint_training(kind, table_of):
-    table = table_of(kind, kind.make(budget=None)).invite()
-    worker = worker_of(table.parties[1])
-    assert isinstance(table.lines[1].ask(LbfgsStart(1.0, 0, 5)), Done)
-    assert not worker.is_open
-    refused(table.lines[1].ask(Join(NOTHING)), "came without its start")
 
 
 def test_an_invitation_that_nobody_follows_ends_by_itself(monkeypatch):

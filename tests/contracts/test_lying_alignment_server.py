@@ -16,7 +16,7 @@ from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment import align_over
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.alignment import psi as roles
-from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo
+from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect
 from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.wire import Frame, Payload, decode
 from support.party import Line
@@ -124,24 +124,21 @@ def test_a_liar_that_takes_all_is_told_of_nobody(seed):
     class LyingParty(Party):
         def handle(self, raw):
             request = decode(Frame.read(raw).body, ANSWERS_TO)
-            if isinstance(request, AlignSetup):
-                points = [
+            if isinstance(request, Intersect):
+                setup, answer = library.ServerSetup(), library.Response()
+                setup.raw.encrypted_elements.extend(sorted(
                     point
                     for cipher in ciphers
                     for point in cipher.CreateSetupMessage(
                         0.0, 1, [held], library.DataStructure.RAW
                     ).raw.encrypted_elements
-                ]
-                out = library.ServerSetup()
-                out.raw.encrypted_elements.extend(sorted(points))
-                return Payload(octets=out.SerializeToString()).encode()
-            if isinstance(request, AlignRespond):
+                ))  # fmt: skip
                 # the luckiest one: it knows which point is that of the person whom it holds
                 points = list(library.Request.FromString(request.points).encrypted_elements)
                 place = client_of[0]._order.index(ids.index(held))
-                answer = library.Response()
                 answer.encrypted_elements.extend(Liar._powers(each, [points[place]])[0] for each in ciphers)
-                return Payload(octets=answer.SerializeToString()).encode()
+                first, second = setup.SerializeToString(), answer.SerializeToString()
+                return Payload([len(first)], first + second).encode()
             if isinstance(request, AlignTo):
                 heard.append(request)
             return super().handle(raw)
@@ -190,11 +187,11 @@ def test_few_people_are_not_asked_about():
     """By the client, before it asks; by the server, before it answers."""
     people = [f"p{k}" for k in range(60)]
     asked, said = recorded(parties(people[:9], people, least=10))
-    assert AlignSetup not in asked
+    assert Intersect not in asked
     assert "asked nobody" in said
     asked, said = recorded(parties(people, people[:9], least=10))
-    assert AlignSetup in asked
-    assert AlignRespond not in asked
+    assert Intersect in asked
+    assert AlignTo not in asked
     asked, said = recorded(parties(people[:9], people, least_there=10))
     assert AlignTo not in asked
     assert "it is asked about at least 10 people at once, 140 points with the decoys; these are 139" in said
@@ -206,8 +203,7 @@ def test_points_are_not_repeated_to_look_like_more_people():
     request = library.Request.FromString(roles.PsiClient(["p7"]).request())
     request.encrypted_elements.extend([request.encrypted_elements[0]] * 100)
     line = Line(clinic)
-    line.ask(AlignSetup())
-    assert "190 points with the decoys; these are 129" in line.ask(AlignRespond(request.SerializeToString())).reason
+    assert "190 points with the decoys; these are 129" in line.ask(Intersect(request.SerializeToString())).reason
 
 
 def test_a_setup_is_no_larger_than_the_table_that_was_described():

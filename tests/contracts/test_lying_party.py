@@ -20,12 +20,12 @@ from sottovoce.vertical import (
     VerticalLogisticRegression,
 )
 from sottovoce.vertical.alignment.sites import align_over
-from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup
-from sottovoce.vertical.protocols.exact.messages import LbfgsDirection, LbfgsGradient
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex, TrainOnBall
+from sottovoce.vertical.protocols.alignment.messages import Intersect
+from sottovoce.vertical.protocols.exact.messages import ShowColumns
+from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
+from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Refused
 from support.party import asked, decode
 from support.receipts import fitted
@@ -86,11 +86,9 @@ def _logistic(**more):
 
 EXACT = {"epsilon": math.inf, "max_iter": 3}
 CASES = {
-    "lbfgs products": (_logistic(**EXACT), LbfgsGradient),
-    "lbfgs scores": (_logistic(**EXACT), LbfgsDirection),
+    "exact": (_logistic(**EXACT), ShowColumns),
     "local models": (_logistic(epsilon=4.0), TrainOnLabels),
-    "ball, exact": (VerticalLasso(**EXACT, radius=2.0, label_bounds=(0, 1)), ShowColumn),
-    "ball, choices": (VerticalLasso(**EXACT, radius=2.0, label_bounds=(0, 1)), BallVertex),
+    "ball, exact": (VerticalLasso(**EXACT, radius=2.0, label_bounds=(0, 1)), ShowColumns),
     "ball, local": (VerticalLasso(epsilon=4.0, delta=1e-3, radius=2.0, label_bounds=(0, 1), n_steps=4), TrainOnBall),
 }  # fmt: skip
 BYTES = ("local models", "ball, local")
@@ -135,7 +133,7 @@ def test_scores_of_the_wrong_length_are_an_error_that_names_the_party(lie):
         {"data_norm": 0.0}, {"data_bound": -2.0}, {"nonnegative": 7},
     ],
 )  # fmt: skip
-@pytest.mark.parametrize("case", ["local models", "ball, local", "lbfgs scores"])
+@pytest.mark.parametrize("case", ["local models", "ball, local", "exact"])
 def test_facts_that_cannot_be_are_an_error_that_names_the_party(case, lie):
     """Before anything is released."""
     with pytest.raises(Exception, match="'north'") as caught:
@@ -172,11 +170,22 @@ def test_a_refusal_is_told_in_one_line(reason):
     assert len(str(caught.value)) < 2_000 and str(caught.value).isprintable()
 
 
-@pytest.mark.parametrize("place", [4, 6, 7, 2**40, 2**62, 0.5, -1])
-def test_a_choice_of_a_column_that_is_not_there_names_the_party(place):
-    """It has two columns; the label holder alone has one more, for the intercept."""
-    with pytest.raises(PartyError, match="'north'"):
-        _trained(*CASES["ball, choices"], lambda reply: replace(reply, numbers=[place, 1e9]))
+PLACES = {
+    "bytes for no table": b"1234567", "too few": bytes(8 * 5), "a column that is not there": (np.r_[2, 0], np.r_[0, 2]),
+    "below 0": (np.r_[-1, 0], np.r_[0, 2]), "rows that end too late": (np.r_[0, 1], np.r_[0, 3]),
+    "rows backward": (np.r_[0, 1], np.r_[2, 0]),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("places", PLACES.values(), ids=PLACES)
+@pytest.mark.parametrize("case", ["exact", "ball, exact"])
+def test_a_sparse_table_that_is_none_names_the_party(case, places):
+    if isinstance(places, tuple):
+        indices, ends = places
+        places = np.r_[indices, ends[0], np.full(N, ends[1])].astype("<i8").tobytes()
+    lie = lambda reply: replace(reply, numbers=[0.5, 0.25], octets=places)  # noqa: E731
+    with pytest.raises(PartyError, match="'north' showed what is no table"):
+        _trained(*CASES[case], lie)
 
 
 @pytest.mark.filterwarnings("ignore:no convergence in max_iter")
@@ -186,15 +195,18 @@ def test_what_is_asked_of_every_reply_is_asked_here():
         assert _trained(estimator, kind, lambda reply: reply) > 0, kind
 
 
-@pytest.mark.parametrize("kind", [AlignSetup, AlignRespond])
-@pytest.mark.parametrize("lie", ["shorter", "longer", "empty", "one"])
-def test_an_alignment_with_points_that_are_none_names_the_party(kind, lie):
+@pytest.mark.parametrize("field", ["numbers", "octets"])
+@pytest.mark.parametrize("lie", LIES)
+def test_an_alignment_with_points_that_are_none_names_the_party(field, lie):
     """Nobody is announced then."""
     pytest.importorskip("private_set_intersection.python")
     people = [f"p{i}" for i in range(20)]
     home = Party(np.ones((20, 1)), people, name="insurer")
     party = Party(np.ones((20, 1)), people, name="north")
-    other = _Liar(party, kind, lambda told: replace(told, octets=LIES[lie](told.octets)))
+    wrong = LIES[lie]
+    if (field, lie) in (("octets", "huge"), ("numbers", "one")):
+        wrong = lambda value: value[::-1] if field == "octets" else value - 1.0  # noqa: E731
+    other = _Liar(party, Intersect, lambda told: replace(told, **{field: wrong(getattr(told, field))}))
     over = InProcessParties([home, other])
     over.here = {"insurer": home}
     with pytest.raises(Exception, match="north") as caught:

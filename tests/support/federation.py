@@ -314,10 +314,6 @@ class Training:
         """Wait until a joint computation is where these words say."""
         self._wait(lambda state: words in (state.get("note") or ""), words)
 
-    def wait_for_rounds(self, rounds: int) -> None:
-        """Wait until the run has had so many."""
-        self._wait(lambda state: state["phase"] == "training" and state["rounds"] >= rounds, f"round {rounds}")
-
     def _wait(self, there: Callable[[dict[str, Any]], bool], what: str) -> None:
         def looked() -> bool:
             state = self.status()

@@ -18,11 +18,11 @@ from sottovoce.vertical.flare.site_file import Caps
 from support.federation import Columns, Federation
 from support.ports import free_ports
 
-ROUNDS = 80
+STEPS = 80
 EPSILON, DELTA, RADIUS = 1.0, 1e-6, 5.0
 FIRST_PORT = free_ports(50)[0]  # of joint computations: ten for each site
 _BALL = ("--model", "sparse-logistic", "--radius", RADIUS, "--timeout", 20, "--json")
-RUN = (*_BALL, "--epsilon", "inf", "--tol", "1e-300", "--max-iter", ROUNDS)  # in many rounds, for `open_sites`
+RUN = (*_BALL, "--epsilon", "inf", "--tol", "1e-300", "--max-iter", STEPS)  # for `open_sites`
 PRIVATE = (*_BALL, "--epsilon", EPSILON, "--delta", DELTA, "--n-steps", 8, "--labels-public")  # for `sites`
 _ACCOUNT = """
 [budget]
@@ -37,7 +37,7 @@ random_state = {seed}
 
 def open_sites() -> dict[str, Columns]:
     """Return the coordinator and two parties without accounts, which train without noise."""
-    allowed = '[allow]\nanswers = ["exact", "columns", "foreign-weights"]\n'
+    allowed = '[allow]\nanswers = ["exact"]\n'
     return {name: Columns(X=each.X, y=each.y, settings=allowed) for name, each in sites().items()}
 
 
@@ -111,7 +111,7 @@ def in_process(federation: Federation, estimator: Any, *, aligned: bool = False)
 def model_of(federation: Federation, run: tuple[object, ...]) -> dict[str, Any]:
     """Return the parts that `RUN`, or `PRIVATE`, leaves in one process."""
     private = {"epsilon": EPSILON, "delta": DELTA, "n_steps": 8, "labels_public": True}
-    exact = {"epsilon": float("inf"), "tol": 1e-300, "max_iter": ROUNDS}
+    exact = {"epsilon": float("inf"), "tol": 1e-300, "max_iter": STEPS}
     holder = {"classes": ["no", "yes"], "label_holder": federation.names[0]}
     given: Any = {"radius": RADIUS, **holder, **(private if run is PRIVATE else exact)}
     with warnings.catch_warnings():

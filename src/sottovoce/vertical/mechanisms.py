@@ -20,8 +20,6 @@ from sottovoce.vertical.protocols.scoring import messages as scoring
 from sottovoce.vertical.protocols.secure import messages as secure
 from sottovoce.vertical.wire import Message
 
-_EXACT: Final = Answer("exact", "train without noise, and show slopes: whoever asks learns the columns")
-
 PROTOCOLS: Final = (
     Protocol(None, (general.Describe, general.Afford, general.Close)),
     Protocol(
@@ -30,9 +28,16 @@ PROTOCOLS: Final = (
             "tell which of the people whom it is asked about it holds, and how many it holds; take those in common",
             public=True,
         ),
-        (alignment.AlignSetup, alignment.AlignRespond, alignment.AlignTo),
+        (alignment.Intersect, alignment.AlignTo),
     ),
-    Protocol(_EXACT, (exact.LbfgsStart, exact.LbfgsGradient, exact.LbfgsDirection, exact.LbfgsKeep)),
+    Protocol(
+        Answer(
+            "exact",
+            "show its columns as they are, for a training without noise, and keep weights that it did not train, so "
+            "that they can be scored: one exact sum over the columns of each row, of the asker's choice",
+        ),
+        (exact.ShowColumns, exact.KeepWeights),
+    ),
     Protocol(
         Answer(
             "local-models", "train a private model of its columns on labels that it is sent, and keep it", private=True
@@ -41,15 +46,6 @@ PROTOCOLS: Final = (
     ),
     Protocol(
         Answer("frank-wolfe", "name columns by private selection", private=True), (frank_wolfe.TrainOnBall,)
-    ),
-    Protocol(_EXACT, (frank_wolfe.BallVertex,)),
-    Protocol(
-        Answer(
-            "foreign-weights",
-            "keep weights that it did not train, so that they can be scored: one exact sum over the columns of each "
-            "row, of the asker's choice",
-        ),
-        (frank_wolfe.KeepWeights,),
     ),
     Protocol(
         Answer(
@@ -68,15 +64,6 @@ PROTOCOLS: Final = (
             "rows with a party object without a budget",
         ),
         (scoring.Score,),
-    ),
-    Protocol(
-        Answer(
-            "columns",
-            "show columns as they are",
-            beyond="columns without noise tell all about their rows, which its budget does not cover; show other "
-            "people's rows with a party object without a budget",
-        ),
-        (scoring.ShowColumn,),
     ),
 )  # fmt: skip
 

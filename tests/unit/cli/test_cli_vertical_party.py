@@ -14,9 +14,9 @@ from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
+from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import ShowColumn
 from support.party import Line
 from support.site import Coordinator, make_ledger, make_site, people
 
@@ -92,8 +92,7 @@ def test_check_says_what_the_site_will_and_will_not_do(kit):
         "2 features, norm of a row at most 1.41421, entries within 1",
         "will (local-models) train a private model of its columns",
         "will, scoring (score) one exact number for each of its rows",
-        "will not (exact) train without noise",
-        "will not (columns) show columns as they are",
+        "will not (exact) show its columns as they are, for a training without noise",
         "never run code that comes from outside",
         "epsilon 1 at delta 1e-06 for one person's row here, over all runs; 0 are spent, 1 are left",
         "at most 0.5; insurer has used 0",
@@ -145,7 +144,7 @@ def test_status_tells_requests_charges_and_refusals(kit):
     line.ask(Describe())
     line.ask(train(0.05))
     line.ask(train(0.12))
-    line.ask(ShowColumn(0))
+    line.ask(ShowColumns())
     gate.answer(b"", caller="bank")
     gate.close()
     facts = json.loads(run("status", kit.folder, "--json").stdout)
@@ -158,7 +157,7 @@ def test_status_tells_requests_charges_and_refusals(kit):
     assert "its owner allows coordinator 'insurer' epsilon=0.5" in reasons
     assert "it answers the coordinator alone" in reasons
     assert "the engine has it from 'bank'" in reasons
-    assert "columns without noise tell all" in reasons
+    assert "none covers 'exact'" in reasons
     said = words(run("status", kit.folder).stdout)
     for text in ("job1", "insurer has used 4", "Refused", "sottovoce ledger history --ledger sqlite:///"):
         assert text in said, text

@@ -19,12 +19,14 @@ from sottovoce.vertical.alignment.aligned import common_rows
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.protocols.alignment.messages import AlignSetup, AlignTo
+from sottovoce.vertical.protocols.alignment.messages import AlignTo
 from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.wire import Done, Refused
+from sottovoce.vertical.protocols.secure.agreed_plan import Block
+from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.protocols.secure.messages import Invite, Poll
+from sottovoce.vertical.wire import Done, Payload
 from support.noisy_rounds import ROUNDS, RoundsStep
-from support.one_training import order
 from support.party import Line
 
 pytest.importorskip("private_set_intersection", reason="openmined-psi (extra [vertical]) is not installed")
@@ -171,23 +173,26 @@ def test_the_owner_aligns_in_the_order_of_the_texts():
 
 
 def test_trainings_on_other_rows_end_and_the_same_people_change_nothing():
-    clinic = party("clinic", CLINIC)
+    clinic = party("clinic", CLINIC, data_norm=1.0)
     question = Line(clinic)
     assert question.ask(Describe()).n_rows == 6
 
     def begin():
         line = Line(clinic)
-        line.ask(AlignSetup())
+        plan = JointPlan(
+            n_samples=clinic.n_rows, blocks=(Block("clinic", clinic.n_features, 1.0), Block("bank", 1, 1.0)),
+            label_holder="bank", loss="logistic", alpha=0.1, epsilon=1.0, delta=1e-6, engine="in-process",
+        )  # fmt: skip
+        assert isinstance(line.ask(Invite(plan.text())), Payload)
         return line
 
     training = begin()
     assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
-    assert "this session has ended" in training.ask(AlignSetup()).reason
+    assert "this session has ended" in training.ask(Poll()).reason
     assert question.ask(Describe()).n_rows == 2
     training = begin()
     assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
-    assert not isinstance(training.ask(AlignSetup()), Refused)
-    assert "data_norm" in training.ask(order(2, 1.0)).reason
+    assert "the joint training is invited" in training.ask(Poll()).reason
 
 
 def test_a_restarted_party_goes_on_with_the_people_it_was_aligned_to(tmp_path):

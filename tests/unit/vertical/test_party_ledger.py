@@ -13,7 +13,7 @@ from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.mechanisms import PRIVATE, PUBLIC
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.sessions import MachineError, Place
-from sottovoce.vertical.protocols.exact.messages import LbfgsStart
+from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.wire import Payload
 from support.one_training import cost, order
 from support.party import Line, decode, request
@@ -75,7 +75,7 @@ def test_what_has_no_noise_is_refused_even_where_the_data_set_allows_it(ledger):
     assert budget.charge(NothingReleased()) == ""
     assert ledger.history("open") == []
     party = Party(X, name="clinic", ledger=ledger, dataset="open")
-    assert "none covers 'exact', and it does not answer LbfgsStart" in request(party, LbfgsStart(1.0, 0, 5)).reason
+    assert "none covers 'exact', and it does not answer ShowColumns" in request(party, ShowColumns()).reason
 
 
 def test_a_seeded_party_says_so_in_the_ledger(ledger):

@@ -21,7 +21,7 @@ PRIVATE = {"epsilon": 2.0, "delta": 1e-6, "classes": [-1, 1]}
 SPARSE = {"epsilon": 4.0, "delta": 1e-6, "label_bounds": (-1, 1), "radius": 2.0, "n_steps": 2}
 
 RUNS = {
-    "exact by L-BFGS": (lambda **more: VerticalLogisticRegression(**EXACT, max_iter=4, **more), {}),
+    "exact": (lambda **more: VerticalLogisticRegression(**EXACT, max_iter=4, **more), {}),
     "exact, smoothed hinge": (lambda **more: VerticalLinearSVC(**EXACT, max_iter=3, **more), {}),
     "exact Frank-Wolfe": (
         lambda **more: VerticalLasso(**EXACT, label_bounds=(-1, 1), radius=2.0, max_iter=3, **more), CELLS,

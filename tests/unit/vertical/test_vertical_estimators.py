@@ -633,11 +633,6 @@ def test_the_label_holders_own_model_is_scikit_learns():
     assert model.local_part_.intercept == pytest.approx(theirs.intercept_[0], abs=1e-4)
 
 
-def test_the_bytes_of_a_history_have_the_set_up_too():
-    model = logistic(epsilon=math.inf).fit(parties(), Y)
-    assert model.uplink_bytes_ == model.history_.uplink_bytes[-1] + 2 * 3 * Done().n_bytes  # kept, and farewell
-
-
 def test_with_a_large_budget_a_private_model_is_nearly_exact():
     """Public labels and epsilon = 1e4: the other party's model is a penalised fit of its own columns."""
     n = 2000

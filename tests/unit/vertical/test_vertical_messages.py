@@ -21,9 +21,9 @@ from sottovoce.exceptions import MessageError
 from sottovoce.papers import frank_wolfe
 from sottovoce.vertical import Party, wire
 from sottovoce.vertical.mechanisms import ANSWERS_TO
-from sottovoce.vertical.protocols.exact.messages import LbfgsStart
+from sottovoce.vertical.protocols.exact.messages import KeepWeights
 from sottovoce.vertical.protocols.general.messages import Describe, Description
-from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
+from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Count, Done, Frame, Message, Payload, Refused, new_session
 from support.party import decode, kinds
 
@@ -110,7 +110,9 @@ def test_bytes_on_the_wire_are_the_documented_ones():
     assert Done().encode() == b"SVM3" + struct.pack("<HQ", 4, 0)
     assert Score("né").encode() == b"SVM3" + struct.pack("<HQ", 7, 4) + b"\x03n\xc3\xa9"
     assert Payload([1.0, -2.0], b"ab").encode() == b"SVM3" + struct.pack("<HQBdd", 16, 20, 2, 1.0, -2.0) + b"\x02ab"
-    assert LbfgsStart(1, 0, 5).encode() == b"SVM3" + struct.pack("<HQd", 36, 10, 1) + b"\x00\x05"
+    assert KeepWeights("m", [3.0]).encode() == b"SVM3" + struct.pack("<HQ", 63, 11) + b"\x01m\x01" + struct.pack(
+        "<d", 3
+    )
     counts = b"\x00" + b"\xac\x02" + struct.pack("<d", 1.0) + b"\x01" + struct.pack("<d", 2.0)
     counts += b"\x07" + b"\xac\x02" + b"\0"
     assert Description(0, 300, 1.0, 1, 2.0, 7, 300).encode() == b"SVM3" + struct.pack("<HQ", 15, len(counts)) + counts
@@ -192,9 +194,9 @@ def test_a_count_is_written_in_one_way_only():
     """A group of zeros behind the others, more than nine groups, or none that ends."""
     for body in (b"\x80\x00", b"\xff" * 9, b"\x80" * 9 + b"\x01", b"\xff"):
         with pytest.raises(MessageError, match=r"more groups|cut short"):
-            decode(HEAD.pack(b"SVM3", ShowColumn.code, len(body)) + body)
-    most = decode(HEAD.pack(b"SVM3", ShowColumn.code, 9) + b"\xff" * 8 + b"\x7f")
-    assert most.column == 2**63 - 1
+            decode(HEAD.pack(b"SVM3", Describe.code, len(body)) + body)
+    most = decode(HEAD.pack(b"SVM3", Describe.code, 9) + b"\xff" * 8 + b"\x7f")
+    assert most.engines == 2**63 - 1
 
 
 def test_head_is_checked():
@@ -215,16 +217,15 @@ def test_codes_never_change():
     present = {name: (kind.code, len(layout(kind))) for name, kind in KINDS.items()}
     retired = {
         *(1, 2, 3, 6, 8, 9, 10, 12, 13, 20, 21, 22, 23, 30, 32, 34, 35, 40, 41, 44, 45, 46, 61, 62, 64, 70, 71, 74),
-        *(81, 83, 85, 90, 91, 93, 95, 96, 98, 99, 100, 101, 102, 103, 105),
+        *(31, 33, 36, 37, 68, 69, 80, 81, 82, 83, 85, 90, 91, 93, 95, 96, 98, 99, 100, 101, 102, 103, 105),
     }
     codes = {code for code, _ in present.values()}
-    assert not retired & codes and len(codes) == len(KINDS) == 26
+    assert not retired & codes and len(codes) == len(KINDS) == 20
     assert present == present | {
         "Done": (4, 0), "Refused": (5, 1), "Payload": (16, 2), "Description": (15, 8), "Describe": (14, 1),
-        "Afford": (39, 2), "Close": (11, 0), "Score": (7, 1), "ShowColumn": (69, 1),
-        "LbfgsStart": (36, 3), "LbfgsGradient": (31, 3), "LbfgsDirection": (33, 1), "LbfgsKeep": (37, 2),
-        "TrainOnLabels": (106, 7), "TrainOnBall": (60, 9), "BallVertex": (68, 2), "KeepWeights": (63, 2),
-        "AlignSetup": (80, 0), "AlignRespond": (82, 1), "AlignTo": (84, 1),
+        "Afford": (39, 2), "Close": (11, 0), "Score": (7, 1), "ShowColumns": (108, 0), "KeepWeights": (63, 2),
+        "TrainOnLabels": (106, 7), "TrainOnBall": (60, 9),
+        "Intersect": (109, 1), "AlignTo": (84, 1),
         "Invite": (92, 1), "Connect": (97, 1), "Join": (94, 1), "Poll": (107, 2),
     }  # fmt: skip
 

@@ -11,31 +11,23 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
-from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.privacy.accounting import epsilon_of
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
+from sottovoce.vertical import VerticalLogisticRegression
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party, _numbers
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact.lbfgs import Alone, ScoreProblem, lbfgs
-from sottovoce.vertical.protocols.exact.messages import (
-    LbfgsDirection,
-    LbfgsGradient,
-    LbfgsKeep,
-    LbfgsStart,
-)
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex
+from sottovoce.vertical.protocols.exact import messages as exact
+from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
 from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import FRAME_BYTES, Done, Payload, Refused
 from support.crossing import recorded
 from support.noisy_rounds import ROUNDS
-from support.pairs import by_pairs
-from support.party import Line, decode, request, worker_of
+from support.party import Line, decode, request
 
 INF = math.inf
-OPEN = LbfgsStart(1.0, 0, 5)
 
 
 def table(seed, n=50, widths=(3, 4)):
@@ -91,44 +83,24 @@ def test_counters_are_the_sum_of_what_crossed():
     blocks, y = table(0, n=80)
     parties = joined(blocks)
     with recorded(parties) as crossings:
-        history = lbfgs(parties, ScoreProblem(Logistic(), y), l2=1.0, max_iter=4, tol=0.0)
+        VerticalLogisticRegression(epsilon=INF).fit(parties, y)
         during = len(crossings)
     for uplink, total, frame in ((True, parties.uplink_bytes, 0), (False, parties.downlink_bytes, FRAME_BYTES)):
         own = [crossing for crossing in crossings if crossing.uplink is uplink]
         assert total == sum(crossing.n_bytes for crossing in own) > 0
         assert total == sum(len(c.message.encode()) + frame for c in own)
         assert {crossing.party for crossing in own} == {"p0", "p1"}
-    assert history.n_rounds == 4
-    assert history.uplink_bytes == sorted(set(history.uplink_bytes))
-    assert history.uplink_bytes[-1] <= parties.uplink_bytes
     parties.exchange(Describe(), Description)
     assert len(crossings) == during  # nothing is recorded outside the block
-
-
-@pytest.mark.parametrize(
-    ("loss", "kind", "shape"),
-    by_pairs(
-        [Logistic(), Squared(), SmoothedHinge(0.5)], [np.float64, np.float32, sp.csr_array], [(3, 1), (3, 0), (60, 1)]
-    ),
-)
-def test_an_own_model_is_what_messages_would_have_made_bit_for_bit(loss, kind, shape):
-    width, intercept = shape
-    (block,), y = table(3, widths=(width,))
-    parties = joined([kind(block)])
-    own = Alone(parties.own("p0").table)
-    for trained in (parties, own):
-        lbfgs(trained, ScoreProblem(loss, y), l2=0.7, model="m", intercept=bool(intercept))
-    (coef, alone), part = own.worker.coefficients, parties.own("p0").part("m")
-    assert (coef.tobytes(), alone) == (part.coef.tobytes(), part.intercept)
 
 
 def test_a_refusal_is_counted_and_so_is_what_came_with_it():
     """One party refuses; the bytes of the other crossed all the same."""
     blocks, _ = table(0)
     parties = InProcessParties([Party(blocks[0], name="p0", budget=(1.0, 1e-6)), Party(blocks[1], name="p1")])
-    with recorded(parties) as crossings, pytest.raises(PartyError, match="'p0' refused LbfgsStart: its budget"):
-        parties.exchange(OPEN, Done)
-    assert [type(crossing.message) for crossing in crossings if crossing.uplink] == [Refused, Done]
+    with recorded(parties) as crossings, pytest.raises(PartyError, match="'p0' refused ShowColumns: its budget"):
+        parties.exchange(ShowColumns(), Payload)
+    assert [type(crossing.message) for crossing in crossings if crossing.uplink] == [Refused, Payload]
     assert parties.uplink_bytes == sum(crossing.n_bytes for crossing in crossings if crossing.uplink)
 
 
@@ -178,42 +150,30 @@ def test_names_must_differ_and_exist():
 # --- what a party refuses ---------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("length", [0, 1, 49, 51, 100])
-def test_vectors_of_the_wrong_length_are_refused(length):
-    blocks, _ = table(0)
-    party = Party(blocks[0], name="p")
-    request(party, OPEN)
-    wrong = np.zeros(length)
-    assert (
-        request(party, LbfgsGradient(0.0, wrong, [1.0])).reason
-        == f"LbfgsGradient.slopes has {length} numbers for 50 rows"
-    )
-    if length > 1:
-        reply = request(party, LbfgsGradient(0.0, np.zeros(50), wrong))
-        assert reply.reason == f"LbfgsGradient.curvature has {length} numbers for 50 rows"
-    assert isinstance(request(party, LbfgsGradient(0.0, np.ones(50), [1.0])), Payload)
-    for coefficients in ([], [1.0, 1.0], [1.0, 1.0, 1.0]):
-        assert isinstance(request(party, LbfgsDirection(coefficients)), Refused)
-    assert isinstance(request(party, LbfgsDirection([-1.0])), Payload)
-
-
-def test_steps_without_their_start_are_refused():
-    blocks, _ = table(0)
-    party = Party(blocks[0], name="p")
-    for step in (LbfgsGradient(0.0, np.zeros(50), []), LbfgsDirection([1.0]), LbfgsKeep(1.0, "m")):
-        assert request(party, step).reason == f"{type(step).__name__} came without its start"
-    assert "a penalty needs l2 >= 0" in request(party, LbfgsStart(-1.0, 0, 5)).reason
+def test_weights_of_the_wrong_length_and_models_that_are_not_there_are_refused():
+    party = Party(table(0)[0][0], name="p")
+    for length in (0, 1, 3, 5):
+        reply = request(party, KeepWeights("m", np.zeros(length)))
+        assert reply.reason == f"{length} weights came for 3 columns and that of ones"
     assert "no part of a model named 'm'" in request(party, Score("m")).reason
+
+
+@pytest.mark.parametrize("kind", [np.float64, np.float32, sp.csr_array])
+def test_a_table_that_is_shown_is_the_partys_own(kind):
+    given = kind(np.where(table(0)[0][0] > 0.0, table(0)[0][0], 0.0))
+    told = exact.table_from(request(Party(given, name="p"), ShowColumns()), 50, 3)
+    assert sp.issparse(told) == sp.issparse(given)
+    assert np.array_equal(told.toarray() if sp.issparse(told) else told, Party(given, name="p").take(range(50)).table
+                          if not sp.issparse(given) else given.toarray())  # fmt: skip
 
 
 def test_what_a_full_disk_did_not_keep_is_kept_as_it_was_after_the_repair():
     party = Party(table(0)[0][0], name="p")
     line, party.on_keeping = Line(party), Mock(side_effect=[OSError(28, "No space left on device"), None])
-    *_, before = map(line.ask, (OPEN, LbfgsGradient(0.0, np.ones(50), [1.0]), LbfgsDirection([-1.0])))
-    last = line.frame(LbfgsKeep(0.5, "m"))
+    last = line.frame(KeepWeights("m", [1.0, 2.0, 3.0, 0.5]))
     assert decode(party.handle(last)).reason.startswith("it failed there")
     assert isinstance(decode(party.handle(last)), Done)
-    np.testing.assert_allclose(table(0)[0][0] @ party.parts["m"].coef, 0.5 * before.numbers[:50])
+    assert (party.parts["m"].coef.tolist(), party.parts["m"].intercept) == ([1.0, 2.0, 3.0], 0.5)
 
 
 def test_a_long_name_is_refused_in_few_words():
@@ -227,12 +187,11 @@ def test_a_long_name_is_refused_in_few_words():
 
 
 @pytest.mark.parametrize("budget", [(0.0, 0.0), (1.0, 1e-6), (1e6, 0.5)])
-@pytest.mark.parametrize("message", [OPEN, BallVertex(np.ones(3), 0.0)])
-def test_a_budget_refuses_what_has_no_noise(message, budget):
+def test_a_budget_refuses_what_has_no_noise(budget):
     for answers in (None, {"noisy-rounds"}):
         party = Party(np.ones((3, 2)), name="p", budget=budget, answers=answers, protocols=[ROUNDS])
-        assert "its budget is epsilon=" in request(party, message).reason
-        assert isinstance(request(party, LbfgsGradient(0.0, np.zeros(3), [])), Refused)
+        assert "its budget is epsilon=" in request(party, ShowColumns()).reason
+        assert isinstance(request(party, KeepWeights("m", np.zeros(3))), Refused)
         assert isinstance(party.spent, NothingReleased)
 
 
@@ -246,11 +205,10 @@ def test_a_budget_refuses_scores():
     assert request(free, Score("m")).numbers == pytest.approx(2.5)
 
 
-@pytest.mark.parametrize("message", [OPEN, BallVertex(np.ones(3), 0.0)])
-def test_without_a_budget_it_is_recorded(message):
+def test_without_a_budget_it_is_recorded():
     party = Party(np.ones((3, 2)), name="p")
     for _ in range(2):
-        assert not isinstance(request(party, message), Refused)
+        assert not isinstance(request(party, ShowColumns()), Refused)
         assert isinstance(party.spent, NonPrivateEvent) or math.isinf(epsilon_of(party.spent, 1e-6))
 
 
@@ -278,7 +236,7 @@ def test_wrong_parties(X, options, error, fault):
 
 def test_rows_are_taken_in_order_with_all_facts():
     party = Party(np.arange(8.0).reshape(4, 2), ids=list("abcd"), y=[1, 2, 3, 4], name="p", data_norm=3.0)
-    request(party, BallVertex(np.ones(4), 0.0))
+    request(party, ShowColumns())
     some = party.take([2, 0])
     assert (list(some.ids), list(some.y), some.data_norm, some.name) == (["c", "a"], [3, 1], 3.0, "p")
     assert some.spent == party.spent
@@ -296,22 +254,14 @@ def quotes(*args, **kwargs):
 
 
 @pytest.mark.parametrize(
-    ("method", "message"),
-    [
-        ("gram", LbfgsGradient(0.0, np.ones(3), [1.0])),
-        ("times", LbfgsDirection([1.0])),
-        ("back", BallVertex(np.ones(3), 0.0)),
-        ("back", LbfgsGradient(0.0, np.zeros(3), [1.0])),
-        ("times", Score("kept")),
-    ],
+    ("owner", "method", "message"), [(Columns, "times", Score("kept")), (exact, "shown", ShowColumns())]
 )
-def test_an_unforeseen_error_quotes_no_data(method, message, monkeypatch, caplog):
+def test_an_unforeseen_error_quotes_no_data(owner, method, message, monkeypatch, caplog):
     """Errors of numpy and scipy may hold values: what crosses is one sentence, and the party's log has the place."""
     caplog.set_level(logging.ERROR)
     party = Party(np.full((3, 2), SENTINEL), name="p")
     party.adopt("kept", Part(np.ones(2), 0.0))
-    request(party, OPEN)
-    monkeypatch.setattr(Columns, method, quotes)
+    monkeypatch.setattr(owner, method, quotes)
     raw = request(party, message).encode()
     assert decode(raw).reason == "it failed there; the party's own log says more"
     for secret in (b"31415", b"27182", np.float64(SENTINEL).tobytes()):
@@ -331,23 +281,3 @@ def test_a_reply_that_cannot_be_written_quotes_no_data():
         reply = request(party, Score("m"))
     assert reply.reason == "it failed there; the party's own log says more"
     assert not re.search(r"\d", reply.reason)
-
-
-def test_no_column_and_no_coefficient_crosses_in_a_training_without_noise():
-    """Random data, two or more columns at each party: what goes up is sums over rows or columns, and mixed scores."""
-    blocks, y = table(11, n=40, widths=(2, 3, 60))
-    parties, secrets = joined(blocks), [*np.hstack(blocks).T]
-
-    def remember(_):
-        secrets.extend(worker_of(party).x.copy() for party in parties.parties.values())
-
-    with recorded(parties) as crossings:
-        lbfgs(parties, ScoreProblem(Logistic(), y), l2=0.7, model="m", max_iter=8, tol=0.0, after=remember)
-    told = [crossing.message.numbers for crossing in crossings if isinstance(crossing.message, Payload)]
-    assert len(told) == 2 * 3 * 8
-    numbers = np.abs(np.concatenate([each[np.abs(each) > 1e-8] for each in secrets]))
-    for value in (each[:40] if len(each) == 43 else each for each in told):  # scores have three sums behind them
-        for secret in secrets:
-            size = np.linalg.norm(value) * np.linalg.norm(secret)
-            assert np.shape(value) != secret.shape or abs(value @ secret) < (1.0 - 1e-9) * size  # no multiple of it
-        assert not (np.abs(np.abs(value)[:, None] - numbers) <= 1e-11 * numbers).any()

@@ -189,7 +189,7 @@ def simulate(
     seconds = time.monotonic() - begun
     comparison = _compare(estimator, train, held_out)
     if estimator.history_ is not None and not estimator.history_.converged:
-        echo(f"note: the training did not converge in {estimator.n_rounds_} rounds; raise --max-iter.", err=True)
+        echo(f"note: the training did not converge in {estimator.history_.n_steps} steps; raise --max-iter.", err=True)
     given_away = {name: receipt.statement() for name, receipt in estimator.party_guarantees_.items()}
     up, down = estimator.uplink_bytes_, estimator.downlink_bytes_
     if as_json:

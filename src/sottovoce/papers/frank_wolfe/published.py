@@ -47,14 +47,12 @@ from sottovoce.vertical.coordinator.plan import VerticalSolution, checked
 from sottovoce.vertical.estimators.choices import known_options
 from sottovoce.vertical.estimators.sparse import VerticalLasso
 from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
+from sottovoce.vertical.protocols.exact.plan import keep_weights
 from sottovoce.vertical.protocols.frank_wolfe.columns import place_of
 from sottovoce.vertical.protocols.frank_wolfe.messages import check_ball
 from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
 from sottovoce.vertical.wire import Count, Done, Payload
-
-# --- messages ---------------------------------------------------------------------------------------------------------
-
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
 
@@ -294,7 +292,7 @@ class PublishedBallPlan(PrivateBallPlan):
                 weights[name][column] += size * sign * self.vertex(name)
                 predicted += size * sign * self.vertex(name) * shared
         parts = {name: self.in_units(name, self.label_unit * weights[name]) for name in names}
-        self.keep(parties, model, parts)
+        keep_weights(parties, model, parts)
         return VerticalSolution(scorer=self.scorer, event=self.event, n_rounds=self.n_steps, weights=parts)
 
     def _start(self, name: str, labels: Vector) -> PublishedBallStart:

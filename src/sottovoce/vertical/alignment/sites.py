@@ -5,9 +5,9 @@ from collections.abc import Mapping, Sequence
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, PartyCounts
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import helpers_among, read_public_facts
+from sottovoce.vertical.coordinator.plan import checked, helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.alignment.messages import AlignRespond, AlignSetup, AlignTo
+from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.wire import Done, Payload
 
@@ -74,22 +74,20 @@ def _held_by_all(
 
     ``others``: the servers, with the rows of their whole tables.
 
-    Each server is asked about those that are left, under new keys; once fewer than ``least`` are left, or a server
-    holds fewer, nobody is asked about them any more. Raises `PartyError` if a server does not follow the protocol, as
+    Each server is asked about those that are left, under new keys; once fewer than ``least`` are left nobody is asked
+    about them any more. Raises `PartyError` if a server does not follow the protocol, as
     far as that can be seen; it was told of nobody.
     """
     asked = []
     for name, most in others.items():
         if len(common) < least:
             break
-        client, setup = PsiClient(common), talk.ask(name, AlignSetup(), Payload).octets
+        client = PsiClient(common)
+        told = talk.ask(name, Intersect(client.request()), Payload)
+        setup = told.octets[: int(checked(name, told.numbers, 1)[0])]
         try:
             client.read_setup(setup, most)
-            if client.n_server >= least:
-                answer = talk.ask(name, AlignRespond(client.request()), Payload).octets
-                common = [common[place] for place in client.intersect(setup, answer)]
-            else:
-                common = []
+            common = [common[place] for place in client.intersect(setup, told.octets[len(setup) :])]
         except DataError as error:
             raise PartyError(f"party {name!r} sent what is no part of an intersection: {error}") from None
         asked.append(AskedParty(name, client.n_server, len(common)))

@@ -162,14 +162,13 @@ class Parties(ABC):
             self.uplink_bytes += up
 
     @contextmanager
-    def session(self, *, resumed: bool = True) -> Iterator["Parties"]:
+    def session(self) -> Iterator["Parties"]:
         """Talk to the same parties in a new session, which ends with the ``with`` block.
 
-        What crosses counts here too. Several sessions may be open at the same time, in threads of their own. One that
-        is not ``resumed`` is begun again where the run is: nothing of it is kept.
+        What crosses counts here too. Several sessions may be open at the same time, in threads of their own.
         """
         self._check_process()
-        talk = _Conversation(self, self.checkpoint if resumed else None)
+        talk = _Conversation(self)
         try:
             yield talk
         except BaseException:
@@ -219,8 +218,8 @@ class Parties(ABC):
 class _Conversation(Parties):
     """One more session with the parties of a carrier."""
 
-    def __init__(self, carrier: Parties, checkpoint: Checkpoint | None) -> None:
-        self._carrier, self.here, self.checkpoint = carrier, carrier.here, checkpoint
+    def __init__(self, carrier: Parties) -> None:
+        self._carrier, self.here, self.checkpoint = carrier, carrier.here, carrier.checkpoint
         super().__init__(carrier.names)
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:

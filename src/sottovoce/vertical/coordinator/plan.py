@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, ClassVar, Final, cast
+from typing import ClassVar, Final, cast
 
 import numpy as np
 
@@ -60,31 +60,22 @@ def said(name: str, reply: Payload) -> str:
     raise PartyError(f"party {name!r} answered with no text; bring all sites to the same version.")
 
 
-def total(sent: Mapping[str, Payload], length: int) -> Vector:
-    return sum((checked(name, reply.numbers, length) for name, reply in sent.items()), np.zeros(length))
-
-
 @dataclass
 class History:
-    """One entry a round: every party sends one number a record once in it."""
+    """One entry a step of a training without noise."""
 
-    # sum of losses plus penalties at the coefficients of that round
+    # sum of losses plus penalties at the coefficients after the step
     objective: list[float] = field(default_factory=list)
-    # the stopping measure at the start of the round: the bound on the distance to the least objective
+    # the stopping measure at its start: the bound on the distance to the least objective
     stationarity: list[float] = field(default_factory=list)
-    # everything that crossed since the start, the set-up included
-    uplink_bytes: list[int] = field(default_factory=list)
-    downlink_bytes: list[int] = field(default_factory=list)
-    converged: bool = False  # False when the rounds ran out first
+    converged: bool = False  # False when the steps ran out first
 
-    def add(self, parties: Any, objective: float, stationarity: float) -> None:
+    def add(self, objective: float, stationarity: float) -> None:
         self.objective.append(objective)
         self.stationarity.append(stationarity)
-        self.uplink_bytes.append(parties.uplink_bytes)
-        self.downlink_bytes.append(parties.downlink_bytes)
 
     @property
-    def n_rounds(self) -> int:
+    def n_steps(self) -> int:
         return len(self.objective)
 
 

@@ -83,10 +83,9 @@ class VerticalEstimator(Predicting, Budgeted):
     fit_intercept: bool = parameter(
         "bool",
         default=True,
-        text="""A free intercept. Without noise it is the sum of one at each party, which converges faster; with noise
-        the label holder keeps it.""",
+        text="A free intercept, which the label holder keeps.",
     )
-    max_iter: int = parameter("int", default=200, text="Rounds at most, without noise.")
+    max_iter: int = parameter("int", default=200, text="Steps at most, without noise.")
     random_state: Any = parameter(
         "None, int or numpy generator",
         default=None,
@@ -107,9 +106,7 @@ class VerticalEstimator(Predicting, Budgeted):
     parts_: dict[str, Part] = attribute(
         "dict", "Each party's `Part` of the model, where the parties live in this process."
     )
-    history_: History | None = attribute(
-        "History or None", "Objective, stopping measure and bytes by round, without noise."
-    )
+    history_: History | None = attribute("History or None", "Objective and stopping measure by step, without noise.")
     n_rounds_: int = attribute("int", "Rounds of messages.")
     uplink_bytes_: int = attribute("int", "Bytes of all messages to the coordinator in `fit`.")
     downlink_bytes_: int = attribute("int", "Bytes of all messages to the parties in `fit`.")
@@ -282,7 +279,7 @@ class VerticalEstimator(Predicting, Budgeted):
         self.n_rounds_ = solution.n_rounds
         if math.isinf(plan.epsilon) and self.history_ is not None and not self.history_.converged:
             warn_caller(
-                f"no convergence in max_iter={self.max_iter} rounds. Raise max_iter or tol, or choose another solver.",
+                f"no convergence in max_iter={self.max_iter} steps. Raise max_iter or tol, or choose another solver.",
                 ConvergenceWarning,
             )
 

@@ -71,7 +71,7 @@ class _PenalisedEstimator(VerticalEstimator):
     tol: float = parameter(
         "float, > 0",
         default=1e-6,
-        text="Without noise: see `sottovoce.vertical.protocols.exact.lbfgs.lbfgs`.",
+        text="Without noise: see `sottovoce.vertical.protocols.exact.newton.minimise`.",
     )
 
     def _check_parameters(self) -> None:
@@ -137,7 +137,7 @@ class VerticalLogisticRegression(_PenalisedEstimator, VerticalLogisticModel):
     r"""Logistic regression over columns that several parties hold of the same people.
 
     Minimises :math:`\frac1n \sum_i \log(1 + e^{-y_i (\sum_m x_{i,m}^\top w_m + b)}) + \frac\alpha2 |w|^2`, without
-    noise by block-preconditioned L-BFGS, privately by one of several mechanisms. The model stays split: each party
+    noise by Newton's method, privately by one of several mechanisms. The model stays split: each party
     keeps its own coefficients.
 
     Examples

@@ -70,8 +70,7 @@ def _json(content: Mapping[str, Any]) -> str:
 def _history_text(history: History) -> str:
     buffer = io.StringIO()
     writer = csv.writer(buffer, lineterminator="\n")
-    columns = ("objective", "stationarity", "uplink_bytes", "downlink_bytes")
-    writer.writerow(("round", *columns))
-    lines = zip(*(getattr(history, name) for name in columns), strict=True)
-    writer.writerows((round_, *line) for round_, line in enumerate(lines, start=1))
+    writer.writerow(("step", "objective", "stationarity"))
+    lines = zip(history.objective, history.stationarity, strict=True)
+    writer.writerows((step, *line) for step, line in enumerate(lines, start=1))
     return buffer.getvalue()

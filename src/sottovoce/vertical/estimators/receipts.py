@@ -8,7 +8,7 @@ from typing import Any, Final
 import numpy as np
 
 from sottovoce._plain_data import decode
-from sottovoce._validation import number, truth, whole_number
+from sottovoce._validation import number, truth
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.vertical.coordinator.plan import VerticalSolution, check_possible
@@ -20,7 +20,6 @@ from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA
 # what a vertical training tells of itself without any rule behind it, and what that can be
 _TOLD: Final[Mapping[str, Callable[[str, Any], Any]]] = {
     "converged": truth,
-    "columns shared": partial(whole_number, at_least=0),
     LEAST_ALPHA: partial(number, above=0.0),
 }
 _KINDS: Final = {kind.__name__: kind for kind in ESTIMATORS.values()}

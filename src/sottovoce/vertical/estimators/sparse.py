@@ -62,7 +62,7 @@ class _BallEstimator(VerticalEstimator):
         default=True,
         text="""A column at the label holder, of the value of its ``data_bound``. Its weight counts in the norm.""",
     )
-    max_iter: int = parameter("int", default=1000, text="Rounds at most, without noise.")
+    max_iter: int = parameter("int", default=1000, text="Steps at most, without noise.")
     tol: float = parameter(
         "float, > 0",
         default=1e-3,

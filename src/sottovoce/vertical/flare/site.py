@@ -110,10 +110,7 @@ class Site:
         if self.is_helper:
             return _HELP if purpose == "train" else frozenset()
         if purpose == "score":
-            listed = self.answers if self.answers is not None else frozenset({"score"})
-            if self.is_coordinator and self.answers is None:
-                listed = SCORING
-            return listed & (SCORING | ALWAYS) | (ALWAYS if self.answers is None else frozenset())
+            return (SCORING | ALWAYS) & (self.answers if self.answers is not None else SCORING | ALWAYS)
         if self.answers is not None:
             # no budget can be charged for scores: the people of the training are not scored where there is one
             return self.answers - SCORING if self.budget is not None else self.answers

@@ -13,7 +13,7 @@ from sottovoce.vertical.flare.entries import Section, entries_of
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
 
-SCORING: Final = frozenset({"score", "columns", "foreign-weights"})
+SCORING: Final = frozenset({"score"})
 """Answers about people who are scored."""
 
 ALWAYS: Final = frozenset({"alignment"}) & frozenset(ANSWERS)

@@ -169,14 +169,14 @@ def test_nobody_waits_long_for_a_farewell(monkeypatch: pytest.MonkeyPatch) -> No
     def call(name: str, raw: bytes, seconds: float) -> object:
         if name == "party3":
             asked.append(module._asked(raw))
-            if "LbfgsDirection" in asked:
+            if "ShowColumns" in asked:
                 time.sleep(seconds)
                 raise TimeoutError
         return by_name[name].handle(raw)
 
     over = _over(parties, call, timeout=1.0)
     began = time.monotonic()
-    with pytest.raises(PartyError, match="'party3' gave no answer to LbfgsDirection"):
+    with pytest.raises(PartyError, match="'party3' gave no answer to ShowColumns"):
         VerticalLogisticRegression(epsilon=np.inf).fit(over, y)
     assert asked[-1] == "Close"
     assert time.monotonic() - began < 1.8

@@ -10,9 +10,10 @@ from sottovoce.vertical.flare.hardening.envelope import _parts
 from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score, ShowColumn
+from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
@@ -97,7 +98,7 @@ def test_what_is_in_no_envelope_is_refused_and_written_down_whoever_calls(site, 
         (Frame(bytes(16), 1, b"").encode(), "a message has at least 14 bytes"),
         (Frame(bytes(16), 1, Done().encode()).encode(), "no message has kind 4 here"),
         (Frame(bytes(16), 2**64 - 1, Describe().encode()).encode(), "was never begun here"),
-        (Frame(bytes(16), 1, ShowColumn(0).encode()).encode(), "'columns'"),  # its owner did not list it
+        (Frame(bytes(16), 1, ShowColumns().encode()).encode(), "'exact'"),  # its owner did not list it
     ],
 )
 def test_bytes_that_are_no_request_are_refused_and_written_down(site, raw, reason):

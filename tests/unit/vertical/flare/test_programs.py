@@ -94,7 +94,7 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path)
     given = {**EXACT, "max_iter": 6, "tol": 1e-50}
     sites = Sites(tmp_path)
     spec = sites.begin(parameters=given)
-    told = sites.run(spec, cut=15)
+    told = sites.run(spec, cut=6)
     assert told["phase"] == "failed"
     assert "could not be reached" in told["error"]
     spec.begin_again(sites.home.runs / spec.run)
@@ -128,7 +128,7 @@ def test_people_are_aligned_first_and_the_same_ones_when_a_run_goes_on(tmp_path:
     assert told["phase"] == "done", told
     assert told["people"] == N
     assert "AlignTo" in sites.asked
-    assert "AlignSetup" not in sites.asked, "the people of before, without an intersection"
+    assert "Intersect" not in sites.asked, "the people of before, without an intersection"
     report = json.loads((sites.home.runs / spec.run / "alignment.json").read_text())
     assert report["n_common"] == N
     assert report["bytes_sent"] > 0
@@ -186,7 +186,7 @@ def test_a_run_without_noise_is_refused_for_its_budget_before_the_intersection(t
     assert ("no budget covers a training without noise" if whose == "insurer" else "party 'north' refused Afford") in (
         told["error"]
     )
-    assert not {"AlignSetup", "AlignRespond", "AlignTo"} & set(sites.asked)
+    assert not {"Intersect", "AlignTo"} & set(sites.asked)
     assert ledger.history("people") == []
 
 

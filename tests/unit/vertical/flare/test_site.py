@@ -18,7 +18,7 @@ from sottovoce.vertical.flare.site import MOST_MODELS, Site
 from sottovoce.vertical.flare.site_file import Caps
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact.messages import LbfgsKeep, LbfgsStart
+from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Payload, Refused
@@ -249,7 +249,7 @@ def test_what_cannot_be_used_is_refused_before_anything_is_connected(tmp_path, f
         ("", PRIVATE | {"alignment"}, {"score", "alignment"}),
         ('[allow]\nanswers = ["exact", "alignment", "score"]\n', {"exact", "alignment", "score"},
          {"alignment", "score"}),
-        ('[allow]\nanswers = ["local-models", "columns"]\n', {"local-models", "columns"}, {"columns"}),
+        ('[allow]\nanswers = ["local-models", "score"]\n', {"local-models", "score"}, {"score"}),
         ('[allow]\nanswers = []\n', set(), set()),
     ],
 )  # fmt: skip
@@ -308,7 +308,7 @@ def test_a_model_that_was_made_without_noise_beside_a_budget_is_never_scored(tmp
     ledger = make_ledger(tmp_path, epsilon=0.01)
     people(8, seed=1).to_csv(tmp_path / "new.csv", index=False)
     site = read(tmp_path, DATA + SCORING + BUDGET + '[allow]\nanswers = ["local-models", "score"]\n')
-    assert {type(reply) for reply in train(site, LbfgsStart(1e20, 0, 5), LbfgsKeep(0.0, "row 7"))} == {Refused}
+    assert {type(reply) for reply in train(site, ShowColumns(), KeepWeights("row 7", [1.0, 0.0, 0.0]))} == {Refused}
     site.keep("row 7", Part(np.array([1.0, 0.0]), 0.0, exact=True))
     assert ledger.history("people") == []
     labels = TrainOnLabels(np.resize([1.0, -1.0], 40), "squared", 0.1, 0.0, 0.1, 1e-4, "private")
@@ -321,8 +321,8 @@ def test_a_model_that_was_made_without_noise_beside_a_budget_is_never_scored(tmp
 
 def test_a_run_leaves_so_many_models_and_no_more(tmp_path):
     site = read(tmp_path, DATA + '[allow]\nanswers = ["exact"]\n')
-    keeps = [LbfgsKeep(0.0, f"m{number}") for number in range(MOST_MODELS + 1)]
-    *_, before, last, again = train(site, LbfgsStart(1.0, 0, 5), *keeps, keeps[0])
+    keeps = [KeepWeights(f"m{number}", np.zeros(3)) for number in range(MOST_MODELS + 1)]
+    *_, before, last, again = train(site, *keeps, keeps[0])
     assert isinstance(before, Done) and isinstance(again, Done)
     assert last.reason == f"it keeps {MOST_MODELS} models of this run, and no more"
     assert len(site.parts()) == MOST_MODELS

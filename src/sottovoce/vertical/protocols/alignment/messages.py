@@ -5,8 +5,10 @@ The party is the server of private set intersection; from then on its table has 
 
 from typing import Any, Final
 
+import numpy as np
+
 from sottovoce.exceptions import DataError
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, opened
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request
 from sottovoce.vertical.protocols.alignment.psi import (
     POINT_BYTES,
     PsiServer,
@@ -21,26 +23,18 @@ MOST_ASKED: Final = 5_000_000  # points of one request: each costs the party 0.1
 _LACKING: Final = "the announcement holds people whom it lacks. Run the alignment again"  # the same for one and for all
 
 
-class AlignSetup(Request, code=80):
-    """Begin a private set intersection as its server. The answer is its set, sorted, as points under a new key."""
+class Intersect(Request, code=109):
+    """The coordinator's points, of a private set intersection whose server the party is, under a new key.
 
-    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        _need_people(facts)
-        library()
-        desk = yield None
-        server = PsiServer(desk.identifiers().texts.to_pylist())
-        desk.worker = server
-        return Payload(octets=server.setup())
-
-
-class AlignRespond(Request, code=82):
-    """The coordinator's points, once for each setup. The answer is the same under the party's key too, in order."""
+    The answer is the party's set, sorted, as points under its key, and then the coordinator's points under its key too,
+    in their order; and as a number how many bytes the first of both has.
+    """
 
     points: bytes
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         _need_people(facts)
-        server = opened(PsiServer, worker, self)
+        library()
         if len(self.points) > MOST_ASKED * POINT_BYTES:
             raise RefusalError(f"it is asked about at most {MOST_ASKED:,} people at once; this is more")
         least = facts.least_people + decoys_for(facts.least_people)
@@ -51,11 +45,13 @@ class AlignRespond(Request, code=82):
                 f"these are {points:,}"
             )
         desk = yield None
-        desk.worker = None  # the key is forgotten
+        server = PsiServer(desk.identifiers().texts.to_pylist())
         try:
-            return Payload(octets=server.respond(self.points))
+            response = server.respond(self.points)
         except DataError as error:  # it follows from the request
             raise RefusalError(str(error)) from None
+        setup = server.setup()
+        return Payload(np.array([len(setup)]), setup + response)
 
 
 class AlignTo(Request, code=84):
@@ -72,7 +68,6 @@ class AlignTo(Request, code=84):
         rows = desk.identifiers().rows_of(people)
         if rows is None:  # the coordinator knows them by name: whether all are there is all that it is told
             raise RefusalError(_LACKING)
-        desk.worker = None
         desk.aligned = people, rows
         return Done()
 

@@ -3,8 +3,8 @@
 The client and the server each hold a set of identifiers. Both raise points of the curve P-256, into which SHA-256 maps
 the identifiers, to secret powers::
 
-    server -> client   setup      H(y)^s for each y of the server, sorted (which shuffles them)
     client -> server   request    H(x)^c for each x of the client and for decoys, shuffled
+    server -> client   setup      H(y)^s for each y of the server, sorted (which shuffles them)
     server -> client   response   H(x)^cs, in the order of the request
     client             takes the power 1/c of the response and looks the H(x)^s up in the setup; a decoy that is there
                        shows that the server lies, and nothing is announced

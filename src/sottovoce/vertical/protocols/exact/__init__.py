@@ -1,1 +1,1 @@
-"""Training without noise, by L-BFGS."""
+"""Training without noise: parties show their columns, and one table is trained."""

@@ -1,91 +1,61 @@
-"""Messages of a training without noise, by L-BFGS. Whoever asks learns the columns, so no budget covers it."""
+"""Messages of a training without noise: columns as they are, and weights that are made of them.
 
-from copy import copy
+No budget covers it: whoever asks learns the columns.
+"""
+
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from sottovoce._numerics import Vector
 from sottovoce.privacy.events import NonPrivateEvent
-from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, opened
-from sottovoce.vertical.protocols.exact.worker import LbfgsWorker, Subproblem
-from sottovoce.vertical.table.columns import Columns
-from sottovoce.vertical.wire import Count, Done, Payload
+from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request
+from sottovoce.vertical.wire import Done, Payload
 
 
-class LbfgsStart(Request, code=36):
-    """Open a training: L2 penalty for the *sum* of losses, 1 for an intercept here, number of pairs to remember."""
+class ShowColumns(Request, code=108):
+    """Ask for the whole table without noise.
 
-    l2: float
-    intercept: Count
-    memory: Count
+    The answer is all entries, row by row, and no bytes; of a sparse table those that are not zero, row by row, and
+    their columns and where each row begins, as i64, little endian.
+    """
 
-    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
-        if not self.l2 >= 0.0:
-            raise RefusalError("a penalty needs l2 >= 0")
+    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
         desk = yield NonPrivateEvent()
-        desk.worker = self.begun(desk.table)
-        return Done()
-
-    def begun(self, table: Any) -> LbfgsWorker:
-        return LbfgsWorker(Subproblem(Columns(table, intercept=bool(self.intercept)), self.l2), self.memory)
+        return shown(desk.table)
 
 
-class LbfgsGradient(Request, code=31):
-    """Move by ``step`` along the last direction; then the derivative of the loss, one number a record.
+class KeepWeights(Request, code=63):
+    """Keep a model of one weight a column, and that of a column of ones behind them, under the name ``model``."""
 
-    ``curvature`` makes the preconditioner again: one number, or the second derivative of the loss for each record;
-    empty keeps it. The answer is inner products within the party, in the order of
-    `sottovoce.vertical.protocols.exact.lbfgs.ProductTable.read`.
-    """
-
-    step: float
-    slopes: Vector
-    curvature: Vector
-
-    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        held = opened(LbfgsWorker, worker, self)
-        facts.one_a_row(self, "slopes")
-        if len(self.curvature) > 1:
-            facts.one_a_row(self, "curvature")
-        yield None
-        return self.on(held)
-
-    def on(self, worker: LbfgsWorker) -> Payload:
-        return Payload(worker.gradient(self.step, self.slopes, self.curvature))
-
-
-class LbfgsDirection(Request, code=33):
-    """Coefficients of the next direction: those of the steps, then those of the gradient differences.
-
-    The answer is D p for this direction p; then x'Rp, p'Rp and x'Rx / 2 for the penalty R.
-    """
-
-    coefficients: Vector
-
-    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        held = opened(LbfgsWorker, worker, self)
-        yield None
-        return self.on(held)
-
-    def on(self, worker: LbfgsWorker) -> Payload:
-        scores, *terms = worker.direction(self.coefficients)
-        return Payload(np.append(scores, terms))
-
-
-class LbfgsKeep(Request, code=37):
-    """Move by ``step`` along the last direction, and keep the coefficients under the name ``model``."""
-
-    step: float
     model: str
+    weights: Vector
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
-        end = copy(opened(LbfgsWorker, worker, self))  # where it cannot be kept, the step is taken again
+        if len(self.weights) != facts.n_features + 1:
+            raise RefusalError(f"{len(self.weights)} weights came for {facts.n_features} columns and that of ones")
         desk = yield None
-        self.on(end)
-        desk.keep(self.model, *end.coefficients, released=False)
+        desk.keep(self.model, self.weights[:-1].copy(), float(self.weights[-1]), released=True)
         return Done()
 
-    def on(self, worker: LbfgsWorker) -> Done:
-        worker.move(self.step)
-        return Done()
+
+def shown(table: Any) -> Payload:
+    """Return a table as a party shows it."""
+    if isinstance(table, np.ndarray):
+        return Payload(np.asarray(table, dtype=np.float64).ravel())
+    places = [np.ascontiguousarray(each, dtype="<i8").tobytes() for each in (table.indices, table.indptr)]
+    return Payload(np.asarray(table.data, dtype=np.float64), b"".join(places))
+
+
+def table_from(told: Payload, n_rows: int, n_features: int) -> Any:
+    """Return the table that a party showed, dense or CSR.
+
+    Raises `ValueError` if it is none of that shape.
+    """
+    if not told.octets:
+        return told.numbers.reshape(n_rows, n_features)
+    indices, indptr = np.split(np.frombuffer(told.octets, dtype="<i8"), [len(told.numbers)])
+    table = sp.csr_array((told.numbers, indices, indptr), shape=(n_rows, n_features))
+    table.check_format(full_check=True)
+    return table

@@ -1,7 +1,15 @@
-"""Training without noise: the optimum of the joint problem, by L-BFGS. No protection of anybody."""
+"""Training without noise: the optimum of the joint problem. No protection of anybody.
 
+Every party shows its columns to the coordinator, who trains one table and gives each party its weights back. To train
+on slopes and scores in rounds hid nothing: whoever asks for enough of them computes the columns.
+"""
+
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
+
+import numpy as np
+import scipy.sparse as sp
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import number, whole_number
@@ -9,9 +17,17 @@ from sottovoce.exceptions import PartyError
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, VerticalSolution
+from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, Term, VerticalPlan, VerticalSolution, checked
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact.lbfgs import MEMORY, Alone, ScoreProblem, lbfgs
+from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns, table_from
+from sottovoce.vertical.protocols.exact.newton import Optimum, minimise
+from sottovoce.vertical.wire import Done, Payload
+
+SHOWN = (
+    "to the coordinator: all columns of every party, as they are",
+    "to every party: its own weights, from which labels and other columns can be told in part",
+)
+"""What leaves whom in a training without noise, for the receipt."""
 
 
 def own_model_name(model: str) -> str:
@@ -24,15 +40,37 @@ def train_alone(parties: Parties, plan: VerticalPlan, y: Vector, *models: str) -
 
     Raises `PartyError` if it does not live where the coordinator runs, or fails; no word of the failure tells of a row.
     """
-    party, l2 = parties.own(plan.facts.label_holder), plan.alpha * plan.facts.n_samples
-    try:
-        own = Alone(party.table)
-        lbfgs(own, ScoreProblem(plan.loss, y), l2=l2, intercept=plan.fit_intercept)
-    except Exception as error:
-        raise PartyError(f"party {party.name!r} failed at its own model ({type(error).__name__}).") from None
-    coef, intercept = own.worker.coefficients
+    party = parties.own(plan.facts.label_holder)
+    found = _optimum(party.table, plan, y, f"party {party.name!r} failed at its own model")
     for model in models:
-        party.adopt(model, Part(coef, intercept, party.feature_names))
+        party.adopt(model, Part(found.coef, found.intercept, party.feature_names))
+
+
+def _optimum(table: Any, plan: VerticalPlan, y: Vector, fails: str, **options: Any) -> Optimum:
+    l2 = plan.alpha * plan.facts.n_samples
+    try:
+        return minimise(table, plan.loss, y, l2=l2, intercept=plan.fit_intercept, **options)
+    except Exception as error:  # its message could quote a row
+        raise PartyError(f"{fails} ({type(error).__name__}).") from None
+
+
+def joined_columns(parties: Parties, facts: PublicFacts) -> Any:
+    """Ask every party for its columns, and return them as one table, CSR where one of them is."""
+    tables = []
+    for name, told in parties.exchange(dict.fromkeys(facts.names, ShowColumns()), Payload).items():
+        checked(name, told.numbers, len(told.numbers))
+        try:
+            tables.append(table_from(told, facts.n_samples, facts.descriptions[name].n_features))
+        except ValueError:
+            raise PartyError(f"party {name!r} showed what is no table of its columns.") from None
+    if any(map(sp.issparse, tables)):
+        return sp.csr_array(sp.hstack(tables))
+    return np.hstack(tables)
+
+
+def keep_weights(parties: Parties, model: str, weights: Mapping[str, tuple[Vector, float]]) -> None:
+    """Have each party keep its coefficients and intercept."""
+    parties.exchange({name: KeepWeights(model, np.append(*each)) for name, each in weights.items()}, Done)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,6 +79,8 @@ class ExactPlan(VerticalPlan):
 
     name: ClassVar[str] = "none"
     proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
+    releases: ClassVar[tuple[str, ...]] = SHOWN
+    mechanism: ClassVar[str] = "Newton's method on all columns in one place, without noise"
 
     max_iter: int = 200
     tol: float = 1e-6
@@ -55,31 +95,19 @@ class ExactPlan(VerticalPlan):
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         train_alone(parties, self, y, own_model_name(model))
-        with parties.session(resumed=False) as talk:  # what the parties hold ends with their processes
-            talk.uplink_bytes, talk.downlink_bytes = parties.uplink_bytes, parties.downlink_bytes
-            history = lbfgs(
-                talk, ScoreProblem(self.loss, y), l2=self.alpha * self.facts.n_samples, model=model,
-                intercept=self.fit_intercept, max_iter=self.max_iter, tol=self.tol,
-            )  # fmt: skip
+        table, failed = joined_columns(parties, self.facts), "the training on all columns failed"
+        found = _optimum(table, self, y, failed, max_iter=self.max_iter, tol=self.tol)
+        ends = np.cumsum([each.n_features for each in self.facts.descriptions.values()])
+        parts = zip(self.facts.names, np.split(found.coef, ends[:-1]), strict=True)
+        holder = self.facts.label_holder
+        keep_weights(parties, model, {name: (part, found.intercept * (name == holder)) for name, part in parts})
         return VerticalSolution(
-            scorer=SumOfScores({name: Term() for name in parties.names}),
+            scorer=SumOfScores({name: Term() for name in self.facts.names}),
             event=self.event,
-            n_rounds=history.n_rounds,
-            history=history,
-            chosen={"converged": history.converged},
-        )
-
-    @property
-    def mechanism(self) -> str:
-        return "block-preconditioned L-BFGS on exact scores, without noise"
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            "to the coordinator: each party's exact score of every record in every round",
-            "to every party: one number a record and round, from which labels and the other parties' sum of scores can "
-            "be told",
+            n_rounds=2,
+            history=found.history,
+            chosen={"converged": found.history.converged},
         )
 
     def details(self) -> dict[str, object]:
-        return {"memory": MEMORY, "max_iter": self.max_iter, "tol": self.tol}
+        return {"max_iter": self.max_iter, "tol": self.tol}

@@ -6,22 +6,15 @@ holder (B its own bound), and numeric labels are counted from the middle of thei
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
 
-import numpy as np
-
-from sottovoce._numerics import Vector
 from sottovoce._shown import quoted
 from sottovoce._validation import magnitude
 from sottovoce.exceptions import ParameterError, PartyError
-from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
 from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
-from sottovoce.vertical.protocols.frank_wolfe.messages import KeepWeights
-from sottovoce.vertical.wire import Done
 
 SCORED_THROUGH = (
     "the people who are scored through the parties, those of the training included: each party sends one exact number "
@@ -71,10 +64,6 @@ class BallPlan(VerticalPlan):
         if not (0 <= place < 2 * self.n_columns(name) and place == int(place)):
             raise PartyError(f"party {name!r} chose the place {place:g}; it has {self.n_columns(name)} columns.")
         return signed_column(int(place))
-
-    def keep(self, parties: Parties, model: str, weights: Mapping[str, tuple[Vector, float]]) -> None:
-        """Have each party keep its coefficients and intercept."""
-        parties.exchange({name: KeepWeights(model, np.append(*each)) for name, each in weights.items()}, Done)
 
     @property
     def scorer(self) -> SumOfScores:

@@ -1,17 +1,10 @@
-r"""Frank-Wolfe on the l1 ball without noise, over columns at several parties. No protection of anybody.
+r"""Frank-Wolfe on the l1 ball without noise, over the columns of all parties in one place. No protection of anybody.
 
-It is distributed Frank-Wolfe [1]_: each party names its steepest signed column, the steepest of all is stepped to, and
-every column crosses once, when it is first used. Steps are as long as a search on the line says, and the run ends when
-the duality gap is at most ``tol`` times the mean loss of the model without columns.
-
-References
-----------
-.. [1] Bellet, Liang, Garakani, Balcan, Sha (2015). A Distributed Frank-Wolfe Algorithm for Communication-Efficient
-   Sparse Learning. SIAM International Conference on Data Mining.
+The steepest signed column is stepped to, as far as a search on the line says; the run ends when the duality gap is at
+most ``tol`` times the mean loss of the model without columns.
 """
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -24,11 +17,10 @@ from sottovoce.losses import SmoothLoss, Squared
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import History, VerticalSolution, checked
+from sottovoce.vertical.coordinator.plan import History, VerticalSolution
+from sottovoce.vertical.protocols.exact.plan import SHOWN, joined_columns, keep_weights
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
-from sottovoce.vertical.protocols.frank_wolfe.messages import BallVertex
-from sottovoce.vertical.protocols.scoring.messages import ShowColumn
-from sottovoce.vertical.wire import Payload
+from sottovoce.vertical.table.columns import Columns
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,9 +28,10 @@ class ExactBallPlan(BallPlan):
     """Training without noise."""
 
     name: ClassVar[str] = "none"
-    mechanism: ClassVar[str] = "Frank-Wolfe on the l1 ball with exact slopes and columns, without noise"
+    mechanism: ClassVar[str] = "Frank-Wolfe on the l1 ball with all columns in one place, without noise"
+    releases: ClassVar[tuple[str, ...]] = SHOWN
 
-    max_iter: int = 1000  # rounds at most
+    max_iter: int = 1000  # steps at most
     tol: float = 1e-3
 
     def __post_init__(self) -> None:
@@ -50,66 +43,42 @@ class ExactBallPlan(BallPlan):
     def event(self) -> Event:
         return NonPrivateEvent()
 
-    def constant(self, name: str) -> float:
-        bound = self.data_bound(name)
-        return self.intercept_at(name) * (bound if math.isfinite(bound) else 1.0)
-
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        y, n = y - self.middle, len(y)
-        columns: dict[tuple[str, int], Vector] = {}  # of each party
-        taken: dict[tuple[str, int], float] = {}
-        predicted, history = np.zeros(n), History()
-        limit = self.tol * float(np.mean(self.loss.value(y, predicted))) * n
+        table, y, holder = joined_columns(parties, self.facts), y - self.middle, self.facts.label_holder
+        bound = self.data_bound(holder)
+        constant = bound if math.isfinite(bound) else 1.0
+        columns, history = Columns(table, intercept=self.fit_intercept), History()
+        sizes = np.ones(columns.n_columns)  # the intercept's column is of the holder's bound
+        sizes[columns.n_features :] = constant
+        weights, predicted = np.zeros(columns.n_columns), np.zeros(len(y))
+        limit = self.tol * float(np.sum(self.loss.value(y, predicted)))
         for _ in range(self.max_iter):
             slopes = np.asarray(self.loss.derivative(y, predicted))
-            requests = {name: BallVertex(slopes, self.constant(name)) for name in self.facts.names}
-            replies = parties.exchange(requests, Payload)
-            choices = {name: checked(name, reply.numbers, 2) for name, reply in replies.items()}
-            steepest = max(choices, key=lambda name: choices[name][1])
-            column, sign = self.checked_place(steepest, choices[steepest][0])
-            place, vertex = (steepest, column), sign * self.radius
-            if place not in columns:
-                columns[place] = self._column(parties, steepest, column)
-            direction = vertex * columns[place] - predicted
+            gradient = sizes * columns.back(slopes)
+            steepest = int(np.argmax(np.abs(gradient)))
+            corner = np.zeros(columns.n_columns)
+            corner[steepest] = -math.copysign(self.radius, gradient[steepest])
+            direction = columns.times(sizes * corner) - predicted
             gap = -float(slopes @ direction)
-            history.add(parties, float(np.sum(self.loss.value(y, predicted))), gap / n)
+            history.add(float(np.sum(self.loss.value(y, predicted))), gap / len(y))
             if gap <= limit:
                 history.converged = True
                 break
-            if gap > 0.0:
-                step = _best_step(self.loss, y, predicted, direction, gap)
-                taken = {each: (1.0 - step) * weight for each, weight in taken.items()}
-                taken[place] = taken.get(place, 0.0) + step * vertex
-                predicted = (1.0 - step) * predicted + step * vertex * columns[place]
-        weights = {name: self._weights(name, taken) for name in self.facts.names}
-        self.keep(parties, model, weights)
+            step = _best_step(self.loss, y, predicted, direction, gap)
+            weights = (1.0 - step) * weights + step * corner
+            predicted = predicted + step * direction
+        ends = np.cumsum([each.n_features for each in self.facts.descriptions.values()])
+        parts = dict(zip(self.facts.names, np.split(weights, ends), strict=False))
+        intercept = constant * float(weights[columns.n_features :].sum())
+        found = {name: (part, intercept * (name == holder)) for name, part in parts.items()}
+        keep_weights(parties, model, found)
         return VerticalSolution(
             scorer=self.scorer,
             event=self.event,
-            weights=weights,
-            n_rounds=history.n_rounds,
+            weights=found,
+            n_rounds=2,
             history=history,
-            chosen={"converged": history.converged, "columns shared": len(columns)},
-        )
-
-    def _column(self, parties: Parties, name: str, column: int) -> Vector:
-        """Return the entries of a column, which cross unless it is that of an intercept."""
-        n = self.facts.n_samples
-        if column == self.facts.descriptions[name].n_features:
-            return np.full(n, self.constant(name))
-        return checked(name, parties.ask(name, ShowColumn(column), Payload).numbers, n)
-
-    def _weights(self, name: str, taken: Mapping[tuple[str, int], float]) -> tuple[Vector, float]:
-        features = self.facts.descriptions[name].n_features
-        weights = np.array([taken.get((name, column), 0.0) for column in range(features + 1)])
-        return weights[:features], float(weights[features]) * self.constant(name)
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            "to every party: the derivative of the loss for each record in every round, from which labels and "
-            "predictions can be told",
-            "to the coordinator: each party's steepest column in every round, its slope, and the columns of the model",
+            chosen={"converged": history.converged},
         )
 
     def details(self) -> dict[str, object]:

@@ -7,11 +7,11 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
 from sottovoce.central.parallel import team
-from sottovoce.privacy.events import BoundedRangeEvent, NonPrivateEvent, RepeatedEvent
+from sottovoce.privacy.events import BoundedRangeEvent, RepeatedEvent
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, count, within
-from sottovoce.vertical.protocols.frank_wolfe.columns import pack_places, place_of
+from sottovoce.vertical.protocols.frank_wolfe.columns import pack_places
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, choose_alone, selection_mechanism
-from sottovoce.vertical.wire import Count, Done, Payload
+from sottovoce.vertical.wire import Count, Payload
 
 
 def check_ball(facts: PartyFacts, request: Any) -> float:
@@ -58,40 +58,6 @@ class TrainOnBall(Request, code=60):
             places, weights = choose_alone(desk.table, bound, self, desk.noise(), threads)
         desk.later = self.model, *_in_units(facts, self.unit * weights)
         return Payload(np.array([self.selection]), pack_places(places, len(weights)))
-
-
-class BallVertex(Request, code=68):
-    """Derivative of the loss, one number a record: ask for the steepest signed column, without noise.
-
-    ``intercept`` is the entry of a column behind the last one, which counts too; 0 for none. The answer is twice the
-    column, plus 1 for a step down, and the size of its slope.
-    """
-
-    slopes: Vector
-    intercept: float
-
-    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        facts.one_a_row(self, "slopes")
-        desk = yield NonPrivateEvent()
-        gradient = desk.columns(intercept=self.intercept != 0.0).back(self.slopes)
-        gradient[facts.n_features :] *= self.intercept
-        column = int(np.argmax(np.abs(gradient)))
-        steepest = float(gradient[column])
-        return Payload(np.array([place_of(column, -1 if steepest > 0.0 else 1), abs(steepest)]))
-
-
-class KeepWeights(Request, code=63):
-    """Keep a model of one weight a column, and that of a column of ones behind them, under the name ``model``."""
-
-    model: str
-    weights: Vector
-
-    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Done]:
-        if len(self.weights) != facts.n_features + 1:
-            raise RefusalError(f"{len(self.weights)} weights came for {facts.n_features} columns and that of ones")
-        desk = yield None
-        desk.keep(self.model, self.weights[:-1].copy(), float(self.weights[-1]), released=True)
-        return Done()
 
 
 def _in_units(facts: PartyFacts, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:

@@ -2,11 +2,8 @@
 
 from typing import Any
 
-import numpy as np
-
-from sottovoce.privacy.events import NonPrivateEvent
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request
-from sottovoce.vertical.wire import Count, Payload
+from sottovoce.vertical.wire import Payload
 
 
 class Score(Request, code=7):
@@ -25,16 +22,3 @@ class Score(Request, code=7):
                 "pay for that: scores by it could tell the rows. Train by another mechanism"
             )
         return Payload(desk.columns().times(part.coef) + part.intercept)
-
-
-class ShowColumn(Request, code=69):
-    """Ask for a column without noise. The answer is one number a row."""
-
-    column: Count
-
-    def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        if self.column >= facts.n_features:
-            raise RefusalError(f"it has no column {self.column}")
-        desk = yield NonPrivateEvent()
-        column: Any = desk.table[:, [self.column]]
-        return Payload(np.asarray(column if isinstance(column, np.ndarray) else column.toarray()).ravel())
