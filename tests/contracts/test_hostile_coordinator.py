@@ -139,6 +139,7 @@ def test_a_refused_request_is_a_step_too():
     assert isinstance(decode(party.handle(raw)), Refused)
     assert party.handle(raw) == party.handle(raw)
     assert isinstance(line.ask(Describe()), Description)
+    assert len(request(Party(SECRET, name="clinic"), Score("m" * 60_000)).reason) == 1000
 
 
 def test_an_old_version_is_refused_in_words():

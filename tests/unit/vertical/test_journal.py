@@ -1,5 +1,6 @@
 """A party goes on with its sessions in a new process: nothing is drawn or charged twice, wherever it was killed."""
 
+import contextlib
 import copy
 import gc
 import sqlite3
@@ -71,6 +72,24 @@ def test_killed_at_any_line_a_step_has_one_answer_and_one_charge(tmp_path, ledge
         assert not isinstance(decode(*left), Refused)
     assert n_killed >= 2 * n_steps, most
     assert charges(ledger) == [(step, GaussianEvent(500.0)) for step in range(1, n_steps + 1)]
+
+
+def test_interrupted_at_any_line_of_a_session_a_process_that_goes_on_answers_a_step_once(tmp_path):
+    """It gives the answer of the step, and not that of one that failed."""
+    party = clinic(tmp_path)
+    for step, raw in enumerate(frames(*[Describe()] * 100), start=1):
+        executed, tracer = at_line(step, "party/sessions.py")
+        with contextlib.suppress(Killed):
+            try:
+                sys.settrace(tracer)
+                party.handle(raw)
+            finally:
+                sys.settrace(None)
+        assert not isinstance(decode(party.handle(raw)), Refused), step
+        if executed[0] < step:
+            break
+    assert 20 < step < 100
+    party._journal.close()
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["the same process", "another one"])
@@ -247,6 +266,7 @@ def test_it_is_for_its_owner_alone(tmp_path):
     found = list((tmp_path / "clinic").rglob("*"))
     assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
     assert stat.S_IMODE((tmp_path / "clinic").stat().st_mode) == 0o700
+    assert party._journal._file.execute("PRAGMA synchronous").fetchone() == (2,)  # a power cut takes no step back
     assert "key" not in {path.name for path in found}
 
 

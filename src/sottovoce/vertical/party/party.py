@@ -401,8 +401,8 @@ class Party:
 
     def _next(self, journal: Journal | None, session: Session, frame: Frame) -> bytes:
         """Answer the next step, and keep what the session has reached by it."""
-        session.take(frame, Refused(_FAILED).encode())
         try:
+            session.take(frame, Refused(_FAILED).encode())
             answer = self._answer(session, frame)
             session.settle(answer)
             if journal is not None and session.name in self._sessions:  # it is still open
