@@ -10,7 +10,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import normalize
 
 from benchmarks.driver import NO_DATA, ROOT
-from sottovoce.tables import Encoder, Schema, read_table
+from sottovoce.tables import Schema, read_table
+from sottovoce.tables.encoding import Encoder
 from support import data as data_files
 
 

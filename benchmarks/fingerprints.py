@@ -346,7 +346,7 @@ def pages(first: Any, second: Any) -> Found:
             for model, labels in ((first, NUMBERS), (second, Y))
         )
     curve = report.privacy_curve(b)
-    return Found(curve, [report.receipt_page(b), report.diff_receipts(a, b).rows(), b.rows()])
+    return Found(curve, [report.receipt_page(b), report.sum_receipts([replace(a, unit=b.unit), b]).rows(), b.rows()])
 
 
 # --- vertical -----------------------------------------------------------------------------------------------------

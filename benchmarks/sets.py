@@ -17,7 +17,8 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.common import data_folder
 from benchmarks.driver import ROOT
-from sottovoce.tables import Encoder, Schema, read_table
+from sottovoce.tables import Schema, read_table
+from sottovoce.tables.encoding import Encoder
 
 # Written down before a rule was tried: rules are chosen on the first half, and confirmed once on the second.
 CHOSEN_ON = (

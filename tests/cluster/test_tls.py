@@ -5,7 +5,8 @@ import pandas as pd
 import pytest
 
 import sottovoce as sv
-from sottovoce.tables import Encoder, Schema, read_table
+from sottovoce.tables import Schema, read_table
+from sottovoce.tables.encoding import Encoder
 from support.authority import Authority
 from support.dask_processes import dask_processes, tls_environment
 

@@ -52,15 +52,6 @@ def test_verify_as_json(files):
     assert [check["passed"] for check in data["checks"]] == [True, False]
 
 
-def test_diff(files):
-    words = " ".join(passes("receipt", "diff", files / "a.json", files / "b.json").stdout.split())
-    assert "A stronger promise" in words and "(less)" in words and "(MORE)" not in words
-    words = " ".join(passes("receipt", "diff", files / "b.json", files / "a.json").stdout.split())
-    assert "A WEAKER promise" in words and "(MORE)" in words
-    data = json.loads(passes("receipt", "diff", files / "a.json", files / "none.json", "--json").stdout)
-    assert data["promise"] == "weaker" and data["curve"][0]["after"] == "inf"
-
-
 def test_fit_writes_a_report(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "t.csv").write_text("y,a,b\n" + "".join(f"{k % 2},{k % 2}.5,1\n" for k in range(200)))

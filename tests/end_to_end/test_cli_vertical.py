@@ -290,7 +290,7 @@ def test_few_coefficients(folder: Folder) -> None:
 )
 def test_joint_training_in_one_process(folder: Folder, options: dict[str, Any], told: str) -> None:
     result = passes(*folder.one(**options, engine="in-process", helper="notary", epsilon=1))
-    assert told in result.stdout and "nothing is hidden from whoever runs it" in result.stdout
+    assert told in result.stdout
     figures(result.stdout, "accuracy")
 
 
@@ -299,7 +299,6 @@ def test_joint_training_with_a_process_for_each_party(folder: Folder) -> None:
     pytest.importorskip("spu")
     result = passes(*folder.one(mechanism="secure", helper="notary", epsilon=1))
     assert "engine = spu" in result.stdout
-    assert "Engine spu, " in result.stdout
 
 
 # ----------------------------- the demo

@@ -128,7 +128,6 @@ WRONG = [
     (f"{PLAN} --n-features 2 --schema s.toml", r"together with --schema"),
     (f"{PLAN} --n-features 2 --alpha nan", r"alpha must be a finite number >= 1e-50 .*; got nan"),
     (f"{PLAN} --n-features 2 --max-rows-per-unit 0", r"--max-rows-per-unit must be a whole number"),
-    (f"{PLAN} --n-features 2 --picture card.toml", r"--picture .*card\.toml"),
     (f"{PLAN} --n-features 2 --accuracy-without-noise 0.3", r"accuracy-without-noise must be"),
     (f"{PLAN} --n-features 2 --epsilon inf --largest-class 0.6", r"--largest-class is for a forecast, and there is"),
     (f"{PLAN} --n-features 2 --model ridge", r"--label-bounds is missing: --model ridge predicts a number"),
@@ -144,8 +143,8 @@ WRONG = [
     ("show false.json --html p.html", r"more than the epsilon=0.5 of this receipt"),
     ("receipt verify no.json", r"cannot read the file"),
     ("receipt verify list.json", r"neither a receipt, a model, an evaluation, nor the page"),
-    ("receipt diff a.json no.json", r"cannot read the file"),
-    ("receipt diff a.json false.json", r"more than the epsilon=0.5"),
+    ("receipt sum a.json no.json", r"cannot read the file"),
+    ("receipt sum a.json false.json", r"more than the epsilon=0.5"),
     # ledgers
     ("ledger show --dataset people --ledger sqlite:///none.db", r"there is no ledger at"),
     ("ledger create --ledger sqlite:///n.db --dataset x --epsilon -1 --delta 0", r"epsilon must be"),

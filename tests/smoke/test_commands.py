@@ -42,7 +42,7 @@ def test_one_table(folder):
     run("receipt", "key", "--out", "officer.key")
     run("receipt", "sign", "model.receipt.json", "--key", "officer.key")
     run("receipt", "verify", "model.receipt.json", "--model", "model.json", "--public-key", "officer.key.pub")
-    run("receipt", "diff", "model.receipt.json", "model.receipt.json")
+    run("receipt", "sum", "model.receipt.json")
 
 
 def test_a_budget(folder):

@@ -26,7 +26,8 @@ from sottovoce.local import Aggregator, LocalModel, NumericFeature, Protocol, Ra
 from sottovoce.local.server.exports import read_reports, write_reports
 from sottovoce.local.wire import parse, parse_many
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.tables import Encoder, ParquetTable, Schema, draft_schema, read_table
+from sottovoce.tables import ParquetTable, Schema, draft_schema, read_table
+from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical.wire import Count
 from support.collector import new_token
 from support.collector import report as device_report

@@ -15,7 +15,8 @@ import typer
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
-    from sottovoce.tables import BatchedTable, Layout
+    from sottovoce.tables import Layout
+    from sottovoce.tables.reading import BatchedTable
 
 _T = TypeVar("_T")
 REQUIRED: Any = ...
@@ -28,7 +29,7 @@ TOPICS = {
         "Model": "model radius loss degree alpha",
         "Data": "schema target format header delimiter skip-rows table query scratch id label missing n-samples "
         "n-features n-classes label-bounds n d n-expected database classes scale missing",
-        "Output": "out receipt report page html picture model-card table-name force quiet verbose json proba score "
+        "Output": "out receipt report page html model-card table-name force quiet verbose json proba score "
         "labels coefficients",
     }.items()
     for name in names.split()
@@ -183,7 +184,7 @@ class Reading:
 
     def refuse_unknown(self, path: Path) -> None:
         """Refuse a file that is neither CSV nor Parquet by its name, where nothing else was said."""
-        from sottovoce.tables import file_format
+        from sottovoce.tables.reading import file_format
 
         if isinstance(path, Path):
             file_format(path, chosen=self._format(path))
@@ -200,7 +201,7 @@ class Reading:
 
     def batches(self, path: Path, layout: Layout, **settings: Any) -> BatchedTable:
         """Open the table in a file, to be read some rows at a time; ``settings`` are those of `open_table`."""
-        from sottovoce.tables import open_table
+        from sottovoce.tables.reading import open_table
 
         where: dict[str, Any] = {"table": self.from_table, "query": self.query, "skip_rows": self.skip_rows}
         return open_table(path, layout=self.layout(layout), format=self._format(path), **where, **settings)

@@ -25,7 +25,7 @@ from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 if TYPE_CHECKING:
-    from sottovoce.tables import BatchedTable
+    from sottovoce.tables.reading import BatchedTable
 
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 

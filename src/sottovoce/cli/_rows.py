@@ -19,8 +19,9 @@ from sottovoce.cli._options import Reading
 from sottovoce.cli._output import reading_bar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import ParameterError, SchemaError
-from sottovoce.tables import BatchedTable, Encoder, Layout, Schema, Table
-from sottovoce.tables.reading import MOST_ROWS
+from sottovoce.tables import Layout, Schema, Table
+from sottovoce.tables.encoding import Encoder
+from sottovoce.tables.reading import MOST_ROWS, BatchedTable
 
 Mask = npt.NDArray[np.bool_]
 Labels = npt.NDArray[Any]

@@ -18,7 +18,7 @@ from sottovoce.evaluation.evaluating import evaluation_plan
 from sottovoce.evaluation.tables import BYTES_A_ROW
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
-from sottovoce.tables import Encoder
+from sottovoce.tables.encoding import Encoder
 
 
 @cli.with_groups

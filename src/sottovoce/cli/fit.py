@@ -25,7 +25,8 @@ from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import read_model_card, receipt_page
-from sottovoce.tables import Encoder, Schema
+from sottovoce.tables import Schema
+from sottovoce.tables.encoding import Encoder
 
 _HOLDOUT = "Rows set aside"
 

@@ -22,7 +22,7 @@ from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.estimators.remote import count_right, r_squared_of, sum_squares
 from sottovoce.exceptions import ParameterError, SottovoceError
-from sottovoce.tables import Encoder
+from sottovoce.tables.encoding import Encoder
 
 
 @cli.with_groups

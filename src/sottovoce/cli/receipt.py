@@ -1,4 +1,4 @@
-"""``sottovoce receipt``: verify and sign receipts, compare two, add several up."""
+"""``sottovoce receipt``: verify and sign receipts, add several up."""
 
 from __future__ import annotations
 
@@ -14,7 +14,6 @@ from sottovoce.cli._output import print_rows, tell
 from sottovoce.evaluation import Evaluation
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import (
-    diff_receipts,
     make_key,
     read_receipt,
     sign_receipt,
@@ -24,8 +23,8 @@ from sottovoce.report import (
 from sottovoce.report.reading import fingerprint
 
 receipt = group(
-    "Receipts: verify one, sign it, compare two, add several up.",
-    **{name: f"{__name__}:{name}" for name in ("verify", "key", "sign", "sum_", "diff")},
+    "Receipts: verify one, sign it, add several up.",
+    **{name: f"{__name__}:{name}" for name in ("verify", "key", "sign", "sum_")},
 )
 
 _FILE = "A receipt, a model, an evaluation, or a page of one."
@@ -88,13 +87,3 @@ def sum_(
     """Add receipts about the same people up: what all runs together promise."""
     found = sum_receipts([read_receipt(path) for path in paths], delta=delta)
     tell(as_json, found.to_dict(), lambda: print_rows("Sum", found.rows()))
-
-
-def diff(
-    first: Path = cli.argument("A", _FILE),
-    second: Path = cli.argument("B", _FILE),
-    as_json: bool = cli.JSON,
-) -> None:
-    """Say whether the promise of B is weaker or stronger than that of A, and what else differs."""
-    found = diff_receipts(read_receipt(first), read_receipt(second))
-    tell(as_json, found.to_dict(), lambda: print_rows(f"From {first} to {second}", found.rows()))

@@ -7,8 +7,9 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.tables import Encoder, Table
+from sottovoce.tables import Table
 from sottovoce.tables.addresses import DataFile
+from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.row_groups import CutTable, row_groups, tables
 
 _BATCH_ROWS: Final = 1 << 16  # decoded and encoded at once

@@ -28,7 +28,7 @@ _VERSION: Final = 1
 _OTHERS: Final = {
     "sottovoce-receipt": "the receipt of a model, not the model itself. Give the model's own file.",
     **dict.fromkeys(
-        ("sottovoce-receipt-difference", "sottovoce-receipt-sum", "sottovoce-receipt-verification"),
+        ("sottovoce-receipt-sum", "sottovoce-receipt-verification"),
         "a report about receipts. Give the model's own file.",
     ),
     "sottovoce-evaluation": "an evaluation of a model, not the model itself. `sottovoce show` shows its receipt.",

@@ -185,7 +185,8 @@ def _short(entries: Mapping[str, Any], key: str) -> str:
 
 def same_schema(guarantee: Guarantee, entry: Mapping[str, Any]) -> Check:
     """Compare the text of the schema with its digest, and with the features and labels that were trained."""
-    from sottovoce.tables import Encoder, Schema
+    from sottovoce.tables import Schema
+    from sottovoce.tables.encoding import Encoder
 
     if dict(entry) != guarantee.to_dict()["schema"]:
         return Check("schema", False, "the text of the schema is not the one that its SHA-256 is about")

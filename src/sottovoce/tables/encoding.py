@@ -26,36 +26,13 @@ Features: TypeAlias = "npt.NDArray[Any] | scipy.sparse.csr_matrix[Any]"
 
 @dataclass(frozen=True, slots=True)
 class Encoder:
-    r"""Encodes tables that a schema describes.
+    r"""Encodes tables that a schema describes: what `SchemaEncoder` and the commands do.
 
     Each of the :math:`k` feature columns becomes a block of the row with at most one entry that is not zero, and that
-    within [-1, 1]: a number on its public scale, or a 1 for its bin or its category. A row :math:`x` therefore has
+    within [-1, 1]: a number on its public scale, or a 1 for its bin or its category. So :math:`\|x\|_2 \le \sqrt k`
+    whatever the data: this is ``data_norm``. Every row is encoded by itself.
 
-    .. math:: \|x\|_2 \le \sqrt k
-
-    whatever the data: this is ``data_norm``.
-
-    Parameters
-    ----------
-    schema : Schema
-        Public. It must name a target, unless ``labelled`` is false: the target is not a feature.
-    labelled : bool, default=True
-        False for a table without labels, such as that of an organisation beside the one that holds them.
-
-    Notes
-    -----
-    Privacy: every row is encoded by itself with public facts; no mean, scale, category or norm is taken from the data.
-    Errors quote the cell at fault: show them only to those who may see the data.
-
-    Examples
-    --------
-    >>> import pandas as pd
-    >>> from sottovoce.tables import CategoricalColumn, NumericColumn, Schema, Table
-    >>> columns = (NumericColumn("age", bounds=(0, 100)), CategoricalColumn("sick", categories=("no", "yes")))
-    >>> encoder = Encoder(Schema(columns, target="sick"))
-    >>> table = Table.from_frame(pd.DataFrame({"age": [0, 75], "sick": ["no", "yes"]}))
-    >>> encoder.features(table).tolist(), encoder.labels(table).tolist(), encoder.data_norm
-    ([[-1.0], [0.5]], ['no', 'yes'], 1.0)
+    ``labelled``: False for a table without labels, such as that of an organisation beside the one that holds them.
     """
 
     schema: Schema
@@ -91,24 +68,9 @@ class Encoder:
         return self.n_features > _DENSE_FEATURES and (len(self.schema.feature_columns) < _DENSE_SHARE * self.n_features)
 
     def features(self, table: Table, *, dtype: npt.DTypeLike = np.float64) -> Features:
-        """Encode the feature columns of a table.
+        """Return the feature columns of a table, as CSR if ``sparse``; further columns do not matter.
 
-        Parameters
-        ----------
-        table : Table
-            It has every feature column of the schema; further columns do not matter.
-        dtype : float64 or float32, default=float64
-            Type of the entries.
-
-        Returns
-        -------
-        ndarray or scipy.sparse.csr_matrix of shape (n_rows, n_features)
-            CSR if ``sparse``.
-
-        Raises
-        ------
-        TableError
-            If a column is missing, or a cell breaks what the schema says; the message names column, line and remedy.
+        Raises TableError if a column is missing, or a cell breaks what the schema says.
         """
         columns = self.schema.feature_columns
         cells = [table.cells(column.name) for column in columns]
@@ -140,25 +102,18 @@ class Encoder:
         return rows
 
     def labels(self, table: Table) -> npt.NDArray[Any]:
-        """Read the target column of a table: classes with the type they have in the schema, or float64 numbers.
+        """Return the target column of a table: classes with the type they have in the schema, or float64 numbers.
 
-        Raises
-        ------
-        TableError
-            If the column is missing, or a label is missing, unknown or out of bounds.
+        Raises TableError if the column is missing, or a label is missing, unknown or out of bounds.
         """
         column = self.schema[str(self.schema.target)]
         return column.labels(table.cells(column.name), self.schema.layout.missing)
 
     def groups(self, table: Table) -> npt.NDArray[np.object_]:
-        """Read the unit column of a table: whose row each is; None where that is missing.
+        """Return whose row each is, None where that is missing.
 
-        Raises
-        ------
-        SchemaError
-            If the schema names no unit.
-        TableError
-            If the column is not in the table, or holds neither texts nor numbers.
+        Raises SchemaError if the schema names no unit.
+        Raises TableError if the column is not in the table, or holds neither texts nor numbers.
         """
         if self.schema.unit is None:
             raise SchemaError('the schema names no unit. Write unit = "COLUMN", the column that says whose row it is.')

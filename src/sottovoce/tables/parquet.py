@@ -263,7 +263,7 @@ def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], targe
         if not (pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_boolean(kind)):
             raise TableError(
                 f"{path}, column {name!r}: values of type {kind} are not numbers. Name the columns to use in features, "
-                "or encode text and categories first (sottovoce.tables.Encoder)."
+                "or encode text and categories first (sottovoce.SchemaEncoder)."
             )
     if target is not None:
         kind = schema.field(target).type

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
@@ -35,19 +35,8 @@ class BatchedTable:
     """The columns of a file whose rows are read some at a time, in order, as often as they are asked for.
 
     ``for table in batched`` gives tables of at most 65,536 rows and about 1 MiB of text. Each knows its first row
-    (``first_row``), and its messages name the lines of the file. Opening reads the start of the file.
-
-    Parameters
-    ----------
-    content
-        What reads the file.
-    source : str
-        Name of the file, for messages.
-
-    Notes
-    -----
-    A file that changes between two readings is refused. A table of at most 16 MiB is kept by the first reading of
-    `n_rows`, and is not read again.
+    (``first_row``), and its messages name the lines of the file. Opening reads the start of the file. One that changes
+    between two readings is refused. A table of at most 16 MiB is kept by the first reading of `n_rows`.
     """
 
     def __init__(self, content: _Content, source: str) -> None:
@@ -114,12 +103,8 @@ class BatchedTable:
 def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     """Return ``"csv"`` or ``"parquet"``: the chosen format, or that of the file's name.
 
-    Raises
-    ------
-    ParameterError
-        If the chosen format is unknown.
-    TableError
-        If it is a folder, or its name does not tell the format.
+    Raises ParameterError if the chosen format is unknown.
+    Raises TableError if it is a folder, or its name does not tell the format.
     """
     path = Path(path)
     if path.is_dir():
@@ -142,28 +127,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     return found
 
 
-def read_table(path: str | Path | Database, **how: Any) -> Table:
-    """Read a table with named columns from CSV or Parquet, or a database, into memory.
-
-    Parameters
-    ----------
-    path, **how
-        As for `open_table`.
-
-    Returns
-    -------
-    Table
-        CSV cells as text, Parquet cells as they are.
-
-    Raises
-    ------
-    TableError
-        If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
-    """
-    return open_table(path, **how).whole()
-
-
-def open_table(
+def read_table(
     path: str | Path | Database,
     *,
     layout: Layout | None = None,
@@ -173,10 +137,8 @@ def open_table(
     skip_rows: int = 0,
     table: str | None = None,
     query: str | None = None,
-    block_bytes: int = BLOCK_BYTES,
-    most_rows: int = MOST_ROWS,
-) -> BatchedTable:
-    """Open a table with named columns, CSV or Parquet, whose rows are then read some at a time.
+) -> Table:
+    """Read a table with named columns from CSV or Parquet, or a database, into memory.
 
     Parameters
     ----------
@@ -194,17 +156,42 @@ def open_table(
         Lines to skip at the start of a CSV file, before the header.
     table, query : str or None, default=None
         Of a database: the name of a table, or a query that ends with ``ORDER BY``.
-    block_bytes, most_rows : int
-        How much is read at once: of a text file, and rows in a table.
 
     Returns
     -------
-    BatchedTable
+    Table
+        CSV cells as text, Parquet cells as they are.
 
     Raises
     ------
     TableError
-        If the file is missing, empty, or does not start like a table. Its rows are looked at when they are read.
+        If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
+    """
+    return open_table(
+        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
+        query=query,
+    ).whole()  # fmt: skip
+
+
+def open_table(
+    path: str | Path | Database,
+    *,
+    layout: Layout | None = None,
+    format: str | None = None,  # noqa: A002
+    names: Sequence[str] | None = None,
+    may_lack: str | None = None,
+    skip_rows: int = 0,
+    table: str | None = None,
+    query: str | None = None,
+    block_bytes: int = BLOCK_BYTES,
+    most_rows: int = MOST_ROWS,
+) -> BatchedTable:
+    """Open a table with named columns, whose rows are then read some at a time; see `read_table`.
+
+    ``block_bytes``, ``most_rows``: how much is read at once: of a text file, and rows in a table.
+
+    Raises TableError if the file is missing, empty, or does not start like a table. Its rows are looked at when they
+    are read.
     """
     database = Database.of(path)
     if database is not None:

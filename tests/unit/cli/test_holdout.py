@@ -11,7 +11,8 @@ from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._options import Reading
 from sottovoce.cli._rows import OpenedTable, RowReader
 from sottovoce.exceptions import ParameterError
-from sottovoce.tables import Encoder, IgnoredColumn, NumericColumn, Schema
+from sottovoce.tables import IgnoredColumn, NumericColumn, Schema
+from sottovoce.tables.encoding import Encoder
 
 N = 200
 PEOPLE = np.array([None if row % 10 == 0 else f"p{row % 61}" for row in range(N)], dtype=object)

@@ -9,7 +9,8 @@ import pytest
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, SchemaError, TableError
 from sottovoce.ledger import Ledger
-from sottovoce.tables import Encoder, Schema, read_table
+from sottovoce.tables import Schema, read_table
+from sottovoce.tables.encoding import Encoder
 from support.commands import incomes
 
 distributed = pytest.importorskip("distributed")

@@ -17,8 +17,9 @@ from sottovoce.cluster.encoded import EncodedRows
 from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, partitions_of, storage_for
 from sottovoce.cluster.sources import RowsDigest
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables import CategoricalColumn, Encoder, NumericColumn, ParquetTable, Schema, read_table
+from sottovoce.tables import CategoricalColumn, NumericColumn, ParquetTable, Schema, read_table
 from sottovoce.tables.addresses import found_files
+from sottovoce.tables.encoding import Encoder
 
 AGE, TOWN = NumericColumn("age", bounds=(0, 100)), CategoricalColumn("town", categories=("ulm", "bonn", "jena"))
 SICK = CategoricalColumn("sick", categories=("no", "yes"))

@@ -11,17 +11,14 @@ import pytest
 
 from sottovoce._plain_data import digest
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
-from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.events import (
     GaussianEvent,
-    NonPrivateEvent,
     PoissonSampledEvent,
     PureEvent,
     RepeatAndSelectEvent,
-    RepeatedEvent,
     compose,
 )  # fmt: skip
-from sottovoce.report import CARD_FIELDS, diff_receipts, read_model_card, read_receipt, receipt_page, verify_receipt
+from sottovoce.report import CARD_FIELDS, read_model_card, read_receipt, receipt_page, verify_receipt
 from sottovoce.report.reading import fingerprint
 from support.receipts import made_up
 
@@ -206,86 +203,6 @@ def test_it_says_what_no_file_can_show(tmp_path):
     local = receipt(event=PureEvent(1.5), delta=0.0, accountant="pure local differential privacy")
     rows = dict(verify_receipt(written(tmp_path, local.to_json())).rows())
     assert "the receipt names: pure local differential privacy" in rows["accountant"]
-
-
-# --- differences ------------------------------------------------------------------------------------------------------
-
-
-def gaussian(mu, **changes):
-    return receipt(event=GaussianEvent(1.0 / mu), epsilon=gaussian_epsilon(mu, 1e-5), **changes)
-
-
-def test_equal_receipts_differ_in_nothing():
-    found = diff_receipts(receipt(), receipt())
-    assert found.is_same and found.promise == "the same"
-    assert len(found.curve) == 8
-
-
-@pytest.mark.parametrize(
-    ("before", "after", "promise"),
-    [
-        (gaussian(0.3), gaussian(0.2), "stronger"),
-        (gaussian(0.2), gaussian(0.3), "weaker"),
-        (gaussian(0.2), gaussian(0.2 * (1 + 1e-9)), "the same"),
-        (receipt(), receipt(event=NonPrivateEvent(), epsilon=math.inf), "weaker"),
-        (receipt(event=NonPrivateEvent(), epsilon=math.inf), receipt(), "stronger"),
-        # a pure release is cheaper at tiny deltas and dearer at large ones
-        (gaussian(0.25), receipt(event=PureEvent(1.0)), "crossing"),
-        # the same headline hides another curve
-        (receipt(epsilon=1.5), receipt(epsilon=1.5, event=RepeatedEvent(GaussianEvent(16.0), 25)), "weaker"),
-        (gaussian(0.3), gaussian(0.2, seeded=True), "crossing"),
-        (gaussian(0.3, seeded=True), gaussian(0.2), "stronger"),
-        (receipt(), receipt(adjacency="replace-one"), "not comparable"),
-        (receipt(), receipt(unit="one visit"), "not comparable"),
-    ],
-    ids=range(11),
-)
-def test_promises_are_compared_along_the_curve(before, after, promise):
-    found = diff_receipts(before, after)
-    assert found.promise == promise
-    assert (found.curve == ()) == (promise == "not comparable")
-    assert found.to_dict()["promise"] == promise
-    json.dumps(found.to_dict(), allow_nan=False)
-    back = diff_receipts(after, before).promise
-    assert back == {"stronger": "weaker", "weaker": "stronger"}.get(promise, promise)
-
-
-def test_everything_that_differs_is_named():
-    after = receipt(
-        releases=("the weights",), assumptions=("n_samples = 100", "labels are public"), not_covered=("timing",),
-        parameters={"solver": "sgd", "limit": math.inf, "shares": {"a": [0.5, 0.5]}, "rate": 0.1}, seeded=True,
-        mechanism="another", version="0.2.0",
-    )  # fmt: skip
-    found = diff_receipts(receipt(), after)
-    assert {(change.entry, change.before, change.after) for change in found.differences} == {
-        ("verdict", "Private", "Private only against people without the seed"),
-        ("seeded", "False", "True"),
-        ("mechanism", "a mechanism", "another"),
-        ("version", "0.1.0", "0.2.0"),
-        ("parameter solver", "scd", "sgd"),
-        ("parameter nothing", "None", None),
-        ("parameter rate", None, "0.1"),
-        ("released", "the scale", None),
-        ("taken as public or true", None, "labels are public"),
-        ("not covered", "tuning", None),
-    }
-    assert found.promise == "weaker" and not found.is_same  # by the seed alone: the curves are the same
-    assert "the noise of the second can be repeated from a seed" in found.reasons[0]
-    assert any("rests on facts that the first does not name" in reason for reason in found.reasons)
-    assert any("covers releases that the second does not name" in reason for reason in found.reasons)
-    assert "- the scale" in [text for _, text in found.rows()]
-
-
-def test_two_runs_of_one_plan_differ_in_their_models():
-    ties = {"day": "2026-11-22", "model": 64 * "a"}
-    found = diff_receipts(receipt(**ties), receipt(**ties | {"model": 64 * "b", "schema": "x = 1"}))
-    assert {change.entry for change in found.differences} == {"model (SHA-256)", "schema (SHA-256)"}
-    assert found.promise == "the same" and not found.is_same
-    given = [{"parameters": {"arguments": {"alpha": alpha, "tol": 1}}} for alpha in (0.1, 0.2)]
-    found = diff_receipts(receipt(**given[0]), receipt(**given[1]))
-    assert [(change.entry, change.before, change.after) for change in found.differences] == [
-        ("parameter arguments: alpha", "0.1", "0.2")
-    ]
 
 
 # --- model cards ------------------------------------------------------------------------------------------------------

@@ -17,7 +17,8 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import TableError
-from sottovoce.tables import Layout, Table, open_table, read_table
+from sottovoce.tables import Layout, Table, read_table
+from sottovoce.tables.reading import open_table
 
 
 def rows_of(table: Table) -> list[tuple[Any, ...]]:

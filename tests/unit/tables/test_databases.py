@@ -12,8 +12,10 @@ import pytest
 from typer.testing import CliRunner
 
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables import Encoder, Schema, database, open_table, read_table
+from sottovoce.tables import Schema, database, read_table
 from sottovoce.tables.database import Database
+from sottovoce.tables.encoding import Encoder
+from sottovoce.tables.reading import open_table
 from support.postgres import PostgresServer
 
 duckdb = pytest.importorskip("duckdb")

@@ -12,7 +12,6 @@ from sottovoce.exceptions import SchemaError, TableError
 from sottovoce.tables import (
     CategoricalColumn,
     Column,
-    Encoder,
     IgnoredColumn,
     Layout,
     NumericColumn,
@@ -20,10 +19,11 @@ from sottovoce.tables import (
     Table,
     draft_schema,
     looking,
-    open_table,
-)  # fmt: skip
+)
 from sottovoce.tables.drafting import MARK, round_outward
+from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.looking import Look
+from sottovoce.tables.reading import open_table
 
 N_ROWS = 3000
 MARKERS = {"NA", "", "nan"}

@@ -13,17 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import SchemaError, TableError
-from sottovoce.tables import (
-    CategoricalColumn,
-    Column,
-    Encoder,
-    IgnoredColumn,
-    Layout,
-    NumericColumn,
-    Schema,
-    Table,
-    read_table,
-)  # fmt: skip
+from sottovoce.tables import CategoricalColumn, Column, IgnoredColumn, Layout, NumericColumn, Schema, Table, read_table
+from sottovoce.tables.encoding import Encoder
 
 TARGET = CategoricalColumn("y", categories=("no", "yes"), aliases=(("yes.", "yes"),))
 MARKERS = ("?", "")

@@ -12,7 +12,8 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.exceptions import TableError
-from sottovoce.tables import DateColumn, Encoder, IgnoredColumn, NumericColumn, Schema, Table, draft_schema
+from sottovoce.tables import DateColumn, IgnoredColumn, NumericColumn, Schema, Table, draft_schema
+from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.notation import DATE_FORMATS, DateNotation, NumberNotation
 
 MARKS = [way for way in itertools.product(".,", (None, " ", "'", ".", ",")) if way[0] != way[1]]

@@ -17,7 +17,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables import Layout, Table, file_format, read_table
+from sottovoce.tables import Layout, Table, read_table
+from sottovoce.tables.reading import file_format
 
 
 def write(tmp_path: Path, content: str | bytes, name: str = "table.csv") -> Path:

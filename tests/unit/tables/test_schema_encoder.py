@@ -16,7 +16,8 @@ from sklearn.pipeline import make_pipeline
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, SchemaError, TableError
-from sottovoce.tables import Encoder, Schema, Table
+from sottovoce.tables import Schema, Table
+from sottovoce.tables.encoding import Encoder
 
 FACTS = {"age": {"bounds": (0, 100), "missing": "indicator"}, "sex": ["F", "M"]}
 NAMES = ["age", "age is missing", "sex=F", "sex=M"]

@@ -9,7 +9,7 @@ from typing import Any
 from sottovoce.exceptions import TableError
 from sottovoce.local import CategoricalFeature, Protocol
 from sottovoce.local.server.exports import read_reports
-from sottovoce.tables import BatchedTable, open_table
+from sottovoce.tables.reading import BatchedTable, open_table
 from sottovoce.tables.table import Cells, shown
 
 _PARQUET = (".parquet", ".pq")

@@ -3,7 +3,6 @@
 import csv
 import math
 import re
-import time
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -23,12 +22,12 @@ from sottovoce.cli.vertical._shown import print_comparison, print_training
 from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
 from sottovoce.exceptions import DataError, ParameterError, SchemaError
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.tables import Encoder, Schema
+from sottovoce.tables import Schema
+from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical import Comparison, ComputeSite, Helper, Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
-from sottovoce.vertical.protocols.secure.plan import SecureBallPlan, SecurePlan
 
 _NAME: Final = re.compile(r"\w[\w.-]*")
 _WHO: Final = "Who holds which columns"
@@ -184,9 +183,7 @@ def simulate(
     )
     parties = split.read(table, reading)
     train, held_out = _hold_out(parties, share, streams.generator(Purpose.SHUFFLING))
-    begun = time.monotonic()
     estimator.fit(_joined(train, helper, estimator))
-    seconds = time.monotonic() - begun
     comparison = _compare(estimator, train, held_out)
     if estimator.history_ is not None and not estimator.history_.converged:
         echo(f"note: the training did not converge in {estimator.history_.n_steps} steps; raise --max-iter.", err=True)
@@ -201,7 +198,6 @@ def simulate(
         return
     if not quiet:
         _print_parties(split, parties)
-        _print_engine(estimator.plan_, seconds)
         facts = [
             ("model", type(estimator).__name__), ("people trained on", f"{train[0].n_rows:,}"),
             ("people to compare on", f"{held_out[0].n_rows:,}"),
@@ -278,16 +274,6 @@ def _print_parties(split: _Split, parties: list[Party]) -> None:
         )
         for party in parties
     ])  # fmt: skip
-
-
-def _print_engine(plan: Any, seconds: float) -> None:
-    """Say what computed a joint training, where it was one."""
-    if not isinstance(plan, (SecurePlan, SecureBallPlan)):
-        return
-    if plan.joint.engine == IN_PROCESS:
-        echo(f"Computed in this process, in {seconds:.1f} s: nothing is hidden from whoever runs it.")
-    else:
-        echo(f"Engine {plan.joint.engine}, {plan.joint.protocol}: a process a party, {seconds:.1f} s in all.")
 
 
 def _remedy(estimator: VerticalEstimator) -> str:

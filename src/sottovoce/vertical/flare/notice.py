@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter
-from sottovoce.tables import Encoder
+from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical.engines.site import ComputeSite, available_engines
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site

@@ -16,7 +16,8 @@ import numpy as np
 
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SchemaError
-from sottovoce.tables import Encoder, Schema, read_table
+from sottovoce.tables import Schema, read_table
+from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.kit import Kit
