@@ -148,7 +148,7 @@ class Kit:
         replies = [line.ask(Describe())]
         if charged:
             labels = np.resize([1.0, -1.0], 40)
-            replies.append(line.ask(TrainOnLabels(labels, "logistic", 0.1, 0.0, 0.1, 0.05, "m")))
+            replies.append(line.ask(TrainOnLabels(labels, "logistic", 0.1, 0.0, 0.1, 0.05, job)))
         gate.close()
         refused = [reply.reason for reply in replies if isinstance(reply, Refused)]
         assert len(refused) in (0, len(replies))

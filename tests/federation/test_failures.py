@@ -108,7 +108,7 @@ def test_a_run_that_was_cut_off_names_who_is_gone_and_ends_as_it_would_have(fede
     answers(federation)
     before = len(asked_of_the_bank(federation))
     run = federation.begin(*RUN)
-    until(lambda: "ShowColumns" in asked_of_the_bank(federation)[before:], 60, "the question that is not answered")
+    until(lambda: "ShowColumns" in asked_of_the_bank(federation)[before:], 150, "the question that is not answered")
     began = time.monotonic()
     mend = blow(federation, run) or (lambda: None)
     said = run.end(fails=True)

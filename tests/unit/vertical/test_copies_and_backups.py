@@ -15,9 +15,8 @@ from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Answer, Protocol, Request
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.wire import Payload, Refused
+from sottovoce.vertical.wire import Frame, Payload, Refused, new_session
 from support.clinic import TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed
 from support.noisy_rounds import RoundsStep
@@ -49,10 +48,15 @@ def charged(ledger):
 
 
 STEPS = {
-    "step": [Describe(), Describe(), RoundsStep(shift(0.1))],
-    "labels": [TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1, 0.01, "m")],
-    "ball": [TrainOnBall("squared", SIGNS, 1.0, 1.0, 9, 0.01, 1, 1.0, "m")],
+    "step": lambda k: RoundsStep(shift(0.1 * k)),
+    "labels": lambda k: TrainOnLabels(SIGNS, "logistic", 0.0, 0.0, 0.1 + 0.01 * k, 0.01, "m"),
+    "ball": lambda k: TrainOnBall("squared", SIGNS, 1.0, 1.0 + k, 9, 0.01, 1, 1.0, "m"),
 }
+
+
+def asked(message):
+    """Return the first request of a new session."""
+    return Frame(new_session(), 1, message.encode()).encode()
 
 
 @pytest.mark.parametrize(("kind", "seed"), by_pairs(list(STEPS), range(3)))
@@ -73,9 +77,10 @@ def test_copies_that_answer_at_once_under_an_owner_who_cancels_have_a_charge_for
     def ask(name):
         busy.append(name)
         try:
-            answer = parties[name].handle(asked)
+            answer = parties[name].handle(asked(message))
             if not isinstance(decode(answer), Refused):
-                left[hash(answer + bytes(parties[name]._sessions.last.behind))] = name
+                model = parties[name].parts.get("m")
+                left[hash(answer + (b"" if model is None else model.coef.tobytes()))] = name
         except Killed:
             parties[name]._journal.close()
             parties[name] = clinic(tmp_path / name, ledger)
@@ -101,11 +106,8 @@ def test_copies_that_answer_at_once_under_an_owner_who_cancels_have_a_charge_for
 
         monkeypatch.setattr(owner, what, played)
 
-    for session in range(4):
-        *before, asked = frames(*STEPS[kind], name=bytes([session] * 16))
-        for party in parties.values():
-            for raw in before:
-                party.handle(raw)
+    for number in range(4):
+        message = STEPS[kind](number)
         for owner, what in ((LedgerBudget, "charge"), (LedgerBudget, "settle"), (Journal, "keep"), (Ledger, "commit")):
             meanwhile(owner, what)
         for name in draw.permutation([*COPIES, *COPIES]):
@@ -122,7 +124,7 @@ def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_a
     """They share an account in memory: what is open for one of them is not free for the other."""
     party = Party(TABLE, name="clinic", data_norm=1.0, budget=(3.0, 1e-6))
     selections = [party.take(np.arange(N)) for _ in range(3)]
-    (asked,) = frames(*STEPS["labels"])
+    (raw,) = frames(STEPS["labels"](0))
     ready, answers, true = threading.Barrier(3), [], type(party.budget).charge
 
     def together(self, *given, **named):
@@ -131,7 +133,7 @@ def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_a
         return refusal
 
     monkeypatch.setattr(type(party.budget), "charge", together)
-    threads = [threading.Thread(target=lambda each=each: answers.append(each.handle(asked))) for each in selections]
+    threads = [threading.Thread(target=lambda each=each: answers.append(each.handle(raw))) for each in selections]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -144,26 +146,24 @@ def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_a
 @pytest.mark.parametrize("at", range(6))
 def test_beside_a_ledger_that_was_brought_back_nothing_leaves_that_it_has_no_charge_for(tmp_path, ledger, at):
     """The journal is of today, and the ledger of before step ``at``."""
-    more = [RoundsStep(shift(value)) for value in (0.2, 0.3, 0.4)]
-    requests = frames(*STEPS["step"], *more)
+    requests = [STEPS["step"](k) for k in range(6)]
     place, copy = tmp_path / "ledger.db", tmp_path / "copy.db"
     for step, raw in enumerate(requests[:-1]):
         if step == min(at, len(requests) - 2):
             shutil.copy(place, copy)
         party = clinic(tmp_path, ledger)
-        assert not isinstance(decode(party.handle(raw)), Refused)
+        assert not isinstance(decode(party.handle(asked(raw))), Refused)
         party._journal.close()
     shutil.copy(copy, place)
     known = Ledger(ledger.url)
     party = clinic(tmp_path, known)
-    left = [reply for raw in requests[-2:] if isinstance(reply := decode(party.handle(raw)), Payload)]
+    left = [reply for raw in requests[-2:] if isinstance(reply := decode(party.handle(asked(raw))), Payload)]
     assert len(left) <= len(charged(known))  # each of them is charged by itself
     party._journal.close()
 
 
 def test_an_open_charge_is_good_for_what_it_was_made_for(tmp_path, ledger, monkeypatch):
     """Not for another coordinator, whose cap it is not of; nor at another cost, or a seed; nor for another party."""
-    (asked,) = frames(Tell())
 
     def killed(*given, **named):
         raise Killed
@@ -175,10 +175,10 @@ def test_an_open_charge_is_good_for_what_it_was_made_for(tmp_path, ledger, monke
                 patch.setattr(Journal, "keep", killed)
                 party = clinic(tmp_path, ledger, more=[TELLS], **way)
                 with pytest.raises(Killed):
-                    party.handle(asked)
+                    party.handle(asked(Tell()))
                 party._journal.close()
     party = clinic(tmp_path, ledger, more=[TELLS]).seed(3)
-    assert not isinstance(decode(party.handle(asked)), Refused)
+    assert not isinstance(decode(party.handle(asked(Tell()))), Refused)
     party._journal.close()
     plans = [(each.plan["coordinator"], each.plan["party"], each.event, each.seeded) for each in charged(ledger)]
     small, large = GaussianEvent(40.0), GaussianEvent(20.0)

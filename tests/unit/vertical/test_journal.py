@@ -1,4 +1,7 @@
-"""A party goes on with its sessions in a new process: nothing is drawn or charged twice, wherever it was killed."""
+"""A release happens once: a new process gives the same answer to the same request, wherever the last one was killed.
+
+The sessions in which something is asked are others after each restart.
+"""
 
 import contextlib
 import copy
@@ -15,22 +18,23 @@ from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.sessions import MOST_OPEN, MachineError
-from sottovoce.vertical.protocols.general.messages import Close, Describe
-from sottovoce.vertical.wire import Done, Frame, Payload, Refused
-from support.clinic import NAME, TABLE, N, clinic, frames, new_ledger, shift
+from sottovoce.vertical.party.sessions import MachineError
+from sottovoce.vertical.protocols.exact.messages import ShowColumns
+from sottovoce.vertical.protocols.general.messages import Describe
+from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.wire import Frame, Payload, Refused, new_session
+from support.clinic import TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed, at_line
-from support.noisy_rounds import RoundsKeep, RoundsStep
-from support.party import decode
+from support.noisy_rounds import RoundsStep
+from support.party import Line, decode
 
-OTHER = bytes(16)
-LOST = "this session cannot be taken up again here; the party's own log says why. Begin again."
-MESSAGES = [
-    *[Describe()] * 3,
-    *(RoundsStep(shift(value)) for value in (0.0, 0.1, 0.2, 0.3)),
-    RoundsKeep("m", shift(0.3)),
-]
-REQUESTS = frames(*MESSAGES)
+STEPS = [RoundsStep(shift(value)) for value in (0.0, 0.1, 0.2, 0.3)]
+TRAIN = TrainOnLabels(np.sign(TABLE[:, 0]), "logistic", 0.0, 0.0, 0.1, 0.01, "m")
+
+
+def asked(message):
+    """Return the first request of a new session."""
+    return Frame(new_session(), 1, message.encode()).encode()
 
 
 @pytest.fixture
@@ -39,27 +43,33 @@ def ledger(tmp_path):
 
 
 def charges(ledger):
-    return [(each.plan["step"], each.event) for each in ledger.history("people")]
+    return [each.event for each in ledger.history("people") if each.counts]
 
 
-# --- wherever it is killed --------------------------------------------------------------------------------------------
+def kept(folder):
+    """Return the answers that are on disk."""
+    with sqlite3.connect(f"file:{folder / 'clinic' / 'releases.db'}?mode=ro", uri=True) as file:
+        return [answer for (answer,) in file.execute("SELECT answer FROM releases ORDER BY id")]
 
 
 def killed(*given, **named):
     raise Killed
 
 
-@pytest.mark.parametrize("n_steps", [15, pytest.param(170, marks=pytest.mark.slow)])
-def test_killed_at_any_line_a_step_has_one_answer_and_one_charge(tmp_path, ledger, n_steps):
-    """Three times at each step, at lines that are drawn; what was drawn never follows from a key."""
+# --- wherever it is killed --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_requests", [15, pytest.param(170, marks=pytest.mark.slow)])
+def test_killed_at_any_line_a_request_has_one_answer_and_one_charge(tmp_path, ledger, n_requests):
+    """Three times at each request, at lines that are drawn; what was drawn never follows from a key."""
     draw, most, n_killed = np.random.default_rng(7), 100, 0
-    for raw in frames(*(RoundsStep(shift(0.01 * k), 0.002) for k in range(n_steps))):
-        left = set()
+    for k in range(n_requests):
+        left, raw = set(), RoundsStep(shift(0.01 * k), 0.002)
         for number in (*draw.integers(1, most, 3), 0, 0):
             party, (executed, tracer) = clinic(tmp_path, ledger), at_line(number)
             try:
                 sys.settrace(tracer)
-                left.add(party.handle(raw))
+                left.add(party.handle(asked(raw)))
             except Killed:
                 n_killed += 1
             finally:
@@ -67,11 +77,11 @@ def test_killed_at_any_line_a_step_has_one_answer_and_one_charge(tmp_path, ledge
             party._journal.close()
             del party
             gc.collect()  # what a killed process has open is closed: a connection can have its lock
-            most = max(most, executed[0])  # lines of a step
+            most = max(most, executed[0])  # lines of a request
         assert len(left) == 1
         assert not isinstance(decode(*left), Refused)
-    assert n_killed >= 2 * n_steps, most
-    assert charges(ledger) == [(step, GaussianEvent(500.0)) for step in range(1, n_steps + 1)]
+    assert n_killed >= 2 * n_requests, most
+    assert charges(ledger) == [GaussianEvent(500.0)] * n_requests
 
 
 def test_interrupted_at_any_line_of_a_session_a_process_that_goes_on_answers_a_step_once(tmp_path):
@@ -96,8 +106,6 @@ def test_interrupted_at_any_line_of_a_session_a_process_that_goes_on_answers_a_s
 def test_an_answer_whose_charge_is_cancelled_meanwhile_stays(tmp_path, ledger, monkeypatch, again):
     """By hand, as whoever answers for the data may; it costs nothing then, so nothing of it may leave."""
     party = clinic(tmp_path, ledger)
-    for raw in REQUESTS[:3]:
-        party.handle(raw)
     true = RoundsStep.told
 
     def cancelled(*given, **named):
@@ -105,21 +113,26 @@ def test_an_answer_whose_charge_is_cancelled_meanwhile_stays(tmp_path, ledger, m
         return true(*given, **named)
 
     monkeypatch.setattr(RoundsStep, "told", cancelled)
-    assert isinstance(decode(party.handle(REQUESTS[3])), Refused)
+    assert isinstance(decode(party.handle(asked(STEPS[0]))), Refused)
     monkeypatch.setattr(RoundsStep, "told", true)
     if again:
         party._journal.close()
         party = clinic(tmp_path, ledger)
-    assert isinstance(decode(party.handle(REQUESTS[3])), Refused)
-    assert isinstance(decode(party.handle(REQUESTS[4])), Refused)
-    assert not any(each.counts for each in ledger.history("people"))
+    assert isinstance(decode(party.handle(asked(STEPS[0]))), Refused)
+    assert charges(ledger) == []
     party._journal.close()
 
 
-def kept(folder):
-    """Return the sessions that are on disk, by name, with the bytes of what they hold."""
-    with sqlite3.connect(f"file:{folder / 'clinic' / 'sessions.db'}?mode=ro", uri=True) as file:
-        return {name: len(state) for name, state in file.execute("SELECT name, state FROM sessions")}
+def test_a_model_is_kept_again_with_the_answer_behind_which_it_stands(tmp_path, ledger):
+    party = clinic(tmp_path, ledger)
+    answer, before = party.handle(asked(TRAIN)), party.part("m")
+    party._journal.close()
+    party = clinic(tmp_path, ledger)
+    assert not party.keeps("m")
+    assert party.handle(asked(TRAIN)) == answer
+    after = party.part("m")
+    assert (after.coef.tobytes(), after.intercept) == (before.coef.tobytes(), before.intercept)
+    assert len(charges(ledger)) == 1
 
 
 # --- what is never drawn again ----------------------------------------------------------------------------------------
@@ -134,127 +147,114 @@ def test_what_never_left_is_drawn_anew(tmp_path, ledger, monkeypatch):
         return drawn[-1]
 
     monkeypatch.setattr(RoundsStep, "told", watched)
-    for raw in REQUESTS[:3]:
-        party = clinic(tmp_path, ledger)
-        party.handle(raw)
-        party._journal.close()
     for _ in range(2):
         party = clinic(tmp_path, ledger)
         with monkeypatch.context() as patch:
             patch.setattr(Journal, "keep", killed)
             with pytest.raises(Killed):
-                party.handle(REQUESTS[3])
+                party.handle(asked(STEPS[0]))
         party._journal.close()
     party = clinic(tmp_path, ledger)
-    left = decode(party.handle(REQUESTS[3])).numbers
+    left = decode(party.handle(asked(STEPS[0]))).numbers
     assert [np.array_equal(left, each.numbers) for each in drawn] == [False, False, True]
-    assert charges(ledger) == [(4, GaussianEvent(100.0))]
+    assert charges(ledger) == [GaussianEvent(100.0)]
 
 
 def test_another_request_after_a_crash_is_another_release(tmp_path, ledger, monkeypatch):
     """The charge of one that was drawn and never left stays; the other one is charged too."""
     party = clinic(tmp_path, ledger)
-    for raw in REQUESTS[:4]:
-        party.handle(raw)
     with monkeypatch.context() as patch:
         patch.setattr(Journal, "keep", killed)
         with pytest.raises(Killed):
-            party.handle(REQUESTS[4])
+            party.handle(asked(STEPS[0]))
     party._journal.close()
     party = clinic(tmp_path, ledger)
-    other = frames(*MESSAGES[:4], RoundsStep(shift(0.1 + 1e-9)))[-1]
-    answer = party.handle(other)
+    other = RoundsStep(shift(1e-9))
+    answer = party.handle(asked(other))
     assert isinstance(decode(answer), Payload)
-    assert [step for step, _ in charges(ledger)] == [4, 5, 5]
     party._journal.close()
     party = clinic(tmp_path, ledger)
-    assert "another request, which has been answered" in decode(party.handle(REQUESTS[4])).reason
-    assert party.handle(other) == answer
-    assert [step for step, _ in charges(ledger)] == [4, 5, 5]
+    assert party.handle(asked(other)) == answer
+    assert len(charges(ledger)) == 2
 
 
-def test_what_ended_stays_ended(tmp_path, ledger):
+@pytest.mark.parametrize("way", ["all is lost", "an older copy", "another table"])
+def test_what_is_not_on_record_is_charged_again(tmp_path, ledger, way):
+    """Whoever removes what is kept makes new releases, which cost what these cost."""
+    place = tmp_path / "clinic" / "releases.db"
     party = clinic(tmp_path, ledger)
-    for raw in REQUESTS[:4]:
-        party.handle(raw)
-    assert isinstance(decode(party.handle(Frame(NAME, 5, Close().encode()).encode())), Done)
-    assert kept(tmp_path) == {}
     party._journal.close()
-    for step in (0, 3, 4):
-        party = clinic(tmp_path, ledger)
-        assert "has ended here" in decode(party.handle(REQUESTS[step])).reason
-        party._journal.close()
-
-
-@pytest.mark.parametrize("lost", ["all", "the last step"])
-def test_without_its_memory_a_session_is_charged_again(tmp_path, ledger, lost):
-    """Whoever removes what is kept, or brings an older copy back, makes new releases, which cost what these cost."""
-    place = tmp_path / "clinic" / "sessions.db"
-    copies = []
-    for raw in REQUESTS[:4]:
-        party = clinic(tmp_path, ledger)
-        answer = party.handle(raw)
-        party._journal.close()
-        copies.append(place.read_bytes())
-    if lost == "all":
+    before = place.read_bytes()
+    party = clinic(tmp_path, ledger)
+    answer = Line(party).ask(STEPS[0])
+    party._journal.close()
+    if way == "all is lost":
         place.unlink()
-    else:
-        place.write_bytes(copies[-2])
-    party = clinic(tmp_path, ledger)
-    again = [party.handle(raw) for raw in REQUESTS[0 if lost == "all" else 3 : 4]]
-    assert np.std(decode(again[-1]).numbers - decode(answer).numbers) > 100.0
-    assert [step for step, _ in charges(ledger)] == [4, 4]
+    if way == "an older copy":
+        place.write_bytes(before)
+    party = clinic(tmp_path, ledger, table=TABLE + (1e-9 if way == "another table" else 0.0))
+    again = decode(party.handle(asked(STEPS[0])))
+    assert np.std(again.numbers - answer.numbers) > 50.0
+    assert len(charges(ledger)) == 2
 
 
-def test_an_answer_whose_charge_is_open_waits_also_after_a_step_that_was_taken_back(tmp_path, ledger, monkeypatch):
+def test_what_has_no_noise_or_a_state_is_not_on_record(tmp_path):
+    party = clinic(tmp_path)
+    assert isinstance(decode(party.handle(asked(ShowColumns()))), Payload)
+    assert isinstance(decode(party.handle(asked(Describe()))), object)
+    assert kept(tmp_path) == []
+
+
+def test_a_session_ends_with_the_process(tmp_path, ledger):
     party = clinic(tmp_path, ledger)
-    for raw in REQUESTS[:3]:
-        party.handle(raw)
+    requests = frames(*STEPS[:2])
+    party.handle(requests[0])
+    party._journal.close()
+    party = clinic(tmp_path, ledger)
+    assert "ended with the party's process" in decode(party.handle(requests[1])).reason
+    assert len(charges(ledger)) == 1
+
+
+def test_an_answer_whose_charge_is_open_waits(tmp_path, ledger, monkeypatch):
+    party = clinic(tmp_path, ledger)
 
     def broken(*given, **named):
         raise MachineError("broken")
 
-    for place, (owner, name) in ((3, (LedgerBudget, "settle")), (4, (LedgerBudget, "charge"))):
+    requests = frames(*STEPS[:2])
+    for place, name in enumerate(("settle", "charge")):
         with monkeypatch.context() as patch:
-            patch.setattr(owner, name, broken)
-            assert decode(party.handle(REQUESTS[place])).reason == "broken"
-    assert isinstance(decode(party.handle(REQUESTS[3])), Payload)
+            patch.setattr(LedgerBudget, name, broken)
+            assert decode(party.handle(requests[place])).reason == "broken"
+        if place == 0:
+            assert [each.state for each in ledger.history("people")] == ["reserved"]
+            assert isinstance(decode(party.handle(requests[0])), Payload)
     assert [each.state for each in ledger.history("people")] == ["committed"]
 
 
-# --- what cannot be taken up again ------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("change", ["table", "answer", "state", "step", "history"])
-def test_what_does_not_fit_is_refused_in_the_same_words(tmp_path, change, caplog):
+@pytest.mark.parametrize("change", ["answer", "model"])
+def test_what_was_damaged_is_refused(tmp_path, change, caplog):
     party = clinic(tmp_path)
-    for raw in REQUESTS[:5]:
-        party.handle(raw)
+    party.handle(asked(TRAIN))
     party._journal.close()
-    if change != "table":
-        with sqlite3.connect(tmp_path / "clinic" / "sessions.db") as file:
-            ((value,),) = file.execute(f"SELECT {change} FROM sessions")
-            value = value - 1 if change == "step" else bytes([value[0] ^ 1]) + value[1:]
-            file.execute(f"UPDATE sessions SET {change} = ?", (value,))
-        file.close()
-    party = clinic(tmp_path, table=TABLE + (1e-9 if change == "table" else 0.0))
-    for raw in REQUESTS[4:6]:
-        assert decode(party.handle(raw)).reason == LOST
-    assert "cannot be taken up again" in caplog.text
-    assert decode(party.handle(frames(Describe(), name=OTHER)[0])).n_rows == N  # and it works on
-
-
-def test_only_so_many_sessions_are_kept(tmp_path):
-    names = [bytes([place]) * 16 for place in range(MOST_OPEN + 3)]
-    for name in names[: MOST_OPEN - 1], names[MOST_OPEN - 1 :]:
-        party = clinic(tmp_path)
-        for each in name:
-            party.handle(frames(Describe(), name=each)[0])
-        party._journal.close()
-    assert len(kept(tmp_path)) == MOST_OPEN
+    with sqlite3.connect(tmp_path / "clinic" / "releases.db") as file:
+        ((value,),) = file.execute(f"SELECT {change} FROM releases")
+        file.execute(f"UPDATE releases SET {change} = ?", (bytes([value[0] ^ 1]) + value[1:],))
+    file.close()
     party = clinic(tmp_path)
-    assert "has ended here" in decode(party.handle(frames(Describe(), Describe(), name=names[0])[1])).reason
-    assert decode(party.handle(frames(Describe(), Describe(), name=names[-1])[1])).n_rows == N
+    for _ in range(2):
+        assert "failed there" in decode(party.handle(asked(TRAIN))).reason
+    assert "was damaged" in caplog.text
+    assert decode(party.handle(asked(Describe()))).n_rows == N  # and it works on
+
+
+def test_only_so_many_are_kept(tmp_path, monkeypatch):
+    party = clinic(tmp_path)
+    answers = [party.handle(asked(each)) for each in STEPS]
+    party._journal.close()
+    monkeypatch.setattr("sottovoce.vertical.party.journal.MOST_KEPT", 2)
+    Journal(tmp_path / "clinic").close()
+    assert kept(tmp_path) == answers[-2:]
 
 
 # --- who has it -------------------------------------------------------------------------------------------------------
@@ -262,7 +262,7 @@ def test_only_so_many_sessions_are_kept(tmp_path):
 
 def test_it_is_for_its_owner_alone(tmp_path):
     party = clinic(tmp_path)
-    party.handle(REQUESTS[0])
+    party.handle(asked(STEPS[0]))
     found = list((tmp_path / "clinic").rglob("*"))
     assert {stat.S_IMODE(path.stat().st_mode) for path in found} == {0o600}
     assert stat.S_IMODE((tmp_path / "clinic").stat().st_mode) == 0o700
@@ -286,32 +286,19 @@ def test_one_object_has_it(tmp_path, caplog):
     with pytest.raises(TypeError, match="cannot be copied"):
         copy.copy(party._journal)
     selection = party.take(np.arange(N))  # has none
-    assert not any(isinstance(decode(selection.handle(raw)), Refused) for raw in REQUESTS[:4])
-    assert kept(tmp_path) == {}
-    party.handle(REQUESTS[0])
+    assert not isinstance(decode(selection.handle(asked(STEPS[0]))), Refused)
+    assert kept(tmp_path) == []
+    raw = asked(STEPS[0])
+    party.handle(raw)
     party._journal.close()
-    for raw in REQUESTS[:2]:
+    for _ in range(2):
         assert "failed there" in decode(party.handle(raw)).reason
     assert "the journal of party 'clinic'" in caplog.text
 
 
-def test_names_of_what_ended_are_trimmed(tmp_path, monkeypatch):
-    party = clinic(tmp_path)
-    names = [bytes([place]) * 16 for place in range(9)]
-    for name in names:
-        party.handle(Frame(name, 1, Describe().encode()).encode())
-        party.handle(Frame(name, 2, Close().encode()).encode())
-    assert party._journal.ended() == names
-    party._journal.close()
-    monkeypatch.setattr("sottovoce.vertical.party.journal.MOST_ENDED", 4)
-    journal = Journal(tmp_path / "clinic")
-    assert journal.ended() == names[-4:]
-    journal.close()
-
-
 def test_what_is_no_journal_is_refused(tmp_path):
     (tmp_path / "clinic").mkdir()
-    (tmp_path / "clinic" / "sessions.db").write_bytes(b"something else, and long enough to be no database" * 20)
+    (tmp_path / "clinic" / "releases.db").write_bytes(b"something else, and long enough to be no database" * 20)
     with pytest.raises(StorageError, match="cannot be used"):
         Journal(tmp_path / "clinic")
     with pytest.raises(ParameterError, match="journal must be a Journal"):

@@ -1,26 +1,25 @@
 """A party whose disk fills up at any byte or any write: after the repair each step has one charge and one answer.
 
 The law: a step that failed because of the machine, and not because of the request, is not used up. After the repair the
-same request is answered, by the same process or a new one, with the bytes of a party whose disk was never full; until
-then nothing leaves that is not charged and on record.
+same request is answered, by the same process or, in another session, by a new one, with the bytes of a party whose disk
+was never full; until then nothing leaves that is not charged and on record.
 """
 
-import errno
 import logging
 import resource
 from contextlib import contextmanager
 
 import pytest
 
-from sottovoce.exceptions import LedgerError
+from sottovoce.exceptions import LedgerError, StorageError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocols.general.messages import Afford, Describe
-from sottovoce.vertical.wire import Frame, Refused
-from support.clinic import NAME, clinic, frames, new_ledger, shift
+from sottovoce.vertical.wire import Refused
+from support.clinic import clinic, new_ledger, shift
 from support.interrupted import draws_by_place
 from support.noisy_rounds import RoundsKeep, RoundsStep
-from support.party import decode
+from support.party import Line, decode, instead
 
 MESSAGES = [
     Describe(),
@@ -29,8 +28,7 @@ MESSAGES = [
     RoundsStep(shift(0.1)),
     RoundsKeep("m", shift(0.1)),
 ]
-REQUESTS = frames(*MESSAGES)
-CHARGED = [3, 4]
+CHARGED = [2, 3]  # their places
 
 
 class Site:
@@ -44,14 +42,14 @@ class Site:
 
     def start(self):
         self.party = clinic(self.folder, self.ledger)
-        self.journal = self.party._journal
+        self.journal, self.line = self.party._journal, Line(self.party)
 
     def restart(self):
         self.journal.close()
         self.start()
 
-    def charged(self):
-        return [charge.plan["step"] for charge in Ledger(self.ledger.url).history("people")]
+    def n_charged(self):
+        return len(Ledger(self.ledger.url).history("people"))
 
     def on_disk(self):
         return {path: path.read_bytes() for path in self.folder.rglob("*") if path.is_file() and _lasts(path)}
@@ -95,11 +93,11 @@ def site(tmp_path_factory):
 def whole(site):
     """The answers, and the disk before each of them, of a party whose disk is never full."""
     disks, answers = [], []
-    for raw in REQUESTS:
+    for message in MESSAGES:
         disks.append(site.on_disk())
-        answers.append(site.party.handle(raw))
+        answers.append(site.party.handle(site.line.frame(message)))
     assert not any(is_refused(answer) for answer in answers)
-    assert site.charged() == CHARGED
+    assert site.n_charged() == len(CHARGED)
     disks.append(site.on_disk())
     return disks, answers
 
@@ -110,20 +108,21 @@ def is_refused(answer):
 
 def check(site, place, answers, failing, *, restarts):
     """Ask one step while the disk fails, twice, then after the repair, and all later steps."""
-    first = None
+    first, raw = None, site.line.frame(MESSAGES[place])
     with failing:
         for _ in range(2):
-            answer = site.party.handle(REQUESTS[place])
+            answer = site.party.handle(raw)
             if not is_refused(answer):
                 first = answer
-                assert site.charged() == [step for step in CHARGED if step <= place + 1]
+                assert site.n_charged() == sum(each <= place for each in CHARGED)
     if restarts:
         site.restart()
-    for later in range(place, len(REQUESTS)):
-        answer = site.party.handle(REQUESTS[later])
+        raw = site.line.frame(MESSAGES[place])
+    for later in range(place, len(MESSAGES)):
+        answer = site.party.handle(raw if later == place else site.line.frame(MESSAGES[later]))
         assert answer == answers[later], decode(answer)
         assert first in (None, answer) or later > place
-    assert site.charged() == CHARGED
+    assert site.n_charged() == len(CHARGED)
     assert Ledger(site.ledger.url).verify().ok
 
 
@@ -140,7 +139,7 @@ def largest_file(size):
 
 def room(disk):
     """Sizes at which something of the next step does not fit: pages of the journal's log, and of the ledger."""
-    journal = sum(len(content) for path, content in disk.items() if path.name == "sessions.db-wal")
+    journal = sum(len(content) for path, content in disk.items() if path.name == "releases.db-wal")
     ledger = len(disk[next(path for path in disk if path.name == "ledger.db")])
     return sorted({*range(journal, journal + 13_000, 2060), *range(512, ledger + 8192 + 1, 4096)})
 
@@ -192,21 +191,21 @@ class Failing:
                     write(*given)
             if self.full is None or (self.alone and self.full is not owner):
                 return write(*given)
-            raise (LedgerError if owner is Ledger else OSError)(errno.ENOSPC, "No space left on device")
+            raise (LedgerError if owner is Ledger else StorageError)("No space left on device")
 
         return failing
 
 
 @pytest.mark.parametrize("restarts", [False, True])
 @pytest.mark.parametrize("how", [{}, {"done": True}, {"alone": True}], ids=["before", "after", "alone"])
-@pytest.mark.parametrize("place", range(len(REQUESTS)), ids=[type(message).__name__ for message in MESSAGES])
+@pytest.mark.parametrize("place", range(len(MESSAGES)), ids=[type(message).__name__ for message in MESSAGES])
 def test_at_every_write(site, whole, place, how, restarts):
     """Also a charge of which nobody was told that it is made."""
     disks, answers = whole
     site.put_back(disks[place])
     with Failing(10**6) as counting:
-        site.party.handle(REQUESTS[place])
-    assert counting.n_writes == (3 if place + 1 in CHARGED else 1)
+        site.party.handle(site.line.frame(MESSAGES[place]))
+    assert counting.n_writes == (3 if place in CHARGED else 0)
     for k in range(1, counting.n_writes + 1):
         site.put_back(disks[place])
         check(site, place, answers, Failing(k, **how), restarts=restarts)
@@ -215,18 +214,18 @@ def test_at_every_write(site, whole, place, how, restarts):
 def test_another_request_after_a_step_that_was_given_back(site, whole):
     """It is as if the first had never been asked: the other one is answered, once, and charged for."""
     disks, answers = whole
-    place = CHARGED[0] - 1
-    other = Frame(NAME, place + 1, RoundsStep(shift(0.7)).encode()).encode()
+    place, other = CHARGED[0], RoundsStep(shift(0.7))
     for restarts in (False, True):
         site.put_back(disks[place])
+        raw = site.line.frame(MESSAGES[place])
         with Failing(1):
-            assert is_refused(site.party.handle(REQUESTS[place]))
+            assert is_refused(site.party.handle(raw))
         if restarts:
             site.restart()
-        answer = site.party.handle(other)
+        answer = site.party.handle(instead(raw, other) if not restarts else Line(site.party).frame(other))
         assert not is_refused(answer)
         assert answer != answers[place]
-        assert is_refused(site.party.handle(REQUESTS[place]))
+        assert restarts or is_refused(site.party.handle(raw))
         site.restart()
-        assert site.party.handle(other) == answer
-        assert site.charged() == CHARGED[:1]
+        assert site.party.handle(site.line.frame(other)) == answer
+        assert site.n_charged() == 1

@@ -29,7 +29,6 @@ RUNS = {
     "local models": (lambda **more: VerticalLogisticRegression(**PRIVATE, **more), ROWS),
     "Frank-Wolfe": (lambda **more: VerticalLasso(**SPARSE, **more), CELLS),
 }  # fmt: skip
-FROM_THE_START = ("exact by L-BFGS", "exact, smoothed hinge")  # what their parties hold ends with the process
 
 
 def federation(folder, run):
@@ -108,8 +107,7 @@ def test_a_run_that_is_cut_off_goes_on(tmp_path, whole, kind):
         except BaseException as raised:
             assert isinstance(raised, Killed) or "is gone" in str(raised), raised
         made.end(*dead)
-        result, n_asked = fit()
+        result, _ = fit()
         assert result == expected, number
         assert made.charges() == charges, number
-        assert n_asked <= n_exchanges - number + 2 or run in FROM_THE_START
         made.end(HOME, *OTHERS)

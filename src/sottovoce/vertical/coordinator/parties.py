@@ -43,8 +43,8 @@ class Parties(ABC):
 
     An object talks to each party in one session of its own, one request after the other; `session` opens another one,
     for a training that may run beside others. A carrier implements `_send` alone, and may send the same bytes again
-    when it does not know whether they arrived: the party answers them once. One that was given a `checkpoint` before
-    its ``__init__`` runs is asked through it; a training with it that fails leaves its sessions open, to be resumed.
+    when it does not know whether they arrived: the party answers them once. With a `checkpoint` a training that fails
+    leaves its sessions open: what parties keep of them is for the run that is resumed.
 
     Attributes
     ----------
@@ -80,8 +80,7 @@ class Parties(ABC):
         self._begin()
 
     def _begin(self) -> None:
-        name = new_session() if self.checkpoint is None else self.checkpoint.new_session()
-        self.session_name = name
+        self.session_name = new_session()
         self._steps = dict.fromkeys(self.names, 0)
         self._holding: set[str] = set()  # parties that hold something for the session
 
@@ -149,7 +148,7 @@ class Parties(ABC):
                 sent[name] = Frame(self.session_name, self._steps[name], request.encode()).encode()
             self._count(sum(map(len, sent.values())), 0)
             try:
-                answers = self._send(sent) if self.checkpoint is None else self.checkpoint.answered(sent, self._send)
+                answers = self._send(sent)
             except BaseException:
                 self._lost()
                 raise

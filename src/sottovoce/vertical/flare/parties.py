@@ -43,7 +43,7 @@ class FlareParties(Parties):
     ``others``: names of the other parties, in the order of the federation.
     ``call``: see `Call`; called from several threads.
     ``timeout``, > 0: seconds that a party has for one answer, the way there and back included.
-    ``checkpoint``: where requests and answers are kept, so that the run can be resumed.
+    ``checkpoint``: what is kept of the run, so that it can be resumed.
     ``stopped``: tells whether the run was aborted.
     ``progress``: is told of every request and answer.
     """
@@ -60,7 +60,7 @@ class FlareParties(Parties):
         progress: Progress | None = None,
     ) -> None:
         self.timeout = number("timeout", timeout, above=0.0)
-        self.checkpoint = checkpoint  # before the first session gets its name
+        self.checkpoint = checkpoint
         self._home, self._call = home, call
         self._stopped = stopped or (lambda: False)
         self._progress = progress or Progress(None, [home.name, *others])

@@ -129,9 +129,6 @@ class _Doing:
                 check_affordable(self._parties(home), costs)
             self._align(home)
             self.progress.phase("training", resumed=checkpoint.is_resumed)
-            if checkpoint.is_resumed:  # it is not asked again to keep what it kept
-                site.hand_back(home)
-                home.most_models = None  # those of other runs are among them
             estimator.fit(self._parties(home, helpers=spec.with_helpers, checkpoint=checkpoint))
             for name, part in home.parts.items():
                 site.keep(name, part)

@@ -1,53 +1,68 @@
-"""What a party keeps of its open sessions, so that a new process goes on where they are and answers nothing twice.
+"""What a party keeps of its releases, so that a new process gives the same answer to what was asked and paid for.
 
-Charge, compute, store, send: what a session has reached is on disk before the answer of its step leaves. So a step
-whose answer left has this answer for ever; one that has none on disk has shown nothing, whatever was drawn for it. No
-key of any noise is kept. The proof: ``docs/privacy/parties.md``.
+Charge, compute, store, send: what was computed for a charge is on disk before it leaves. So a request whose answer left
+has this answer, whichever session asks; one that has none on disk has shown nothing, whatever was drawn for it. No key
+of any noise is kept. The proof: ``docs/privacy/parties.md``.
 """
 
+import hashlib
+import io
 import sqlite3
 import zlib
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final, NoReturn
+
+import numpy as np
 
 from sottovoce._kept import PrivateFolder, private_database
+from sottovoce._numerics import Vector
 from sottovoce.exceptions import ParameterError, StorageError
 
-MOST_ENDED: Final = 10_000  # names of sessions that are over, kept so that nothing of them is answered again
+MOST_KEPT: Final = 1_000  # releases; a run may go on also after its last farewell
 
 _TABLES: Final = """
-CREATE TABLE IF NOT EXISTS sessions (
-    name BLOB PRIMARY KEY,
-    used INTEGER NOT NULL,
-    about BLOB NOT NULL,
-    intact INTEGER NOT NULL,
-    step INTEGER NOT NULL,
-    history BLOB NOT NULL,
-    asked BLOB NOT NULL,
+CREATE TABLE IF NOT EXISTS releases (
+    id INTEGER PRIMARY KEY,
+    name TEXT UNIQUE NOT NULL,
     answer BLOB NOT NULL,
-    state BLOB
+    model BLOB NOT NULL,
+    intact INTEGER NOT NULL
 );
-CREATE TABLE IF NOT EXISTS ended (id INTEGER PRIMARY KEY, name BLOB UNIQUE NOT NULL);
 """
+Model = tuple[str, Vector, float]
+"""A name, coefficients and an intercept."""
 
 
 @dataclass(frozen=True)
-class Reached:
-    """Where a session is: after the step that was answered last."""
+class Release:
+    """An answer that is charged for, and the model that is kept when it may leave."""
 
-    step: int
-    history: bytes  # digest of all requests so far
-    asked: bytes  # digest of the last one
+    name: str  # that no release has which was computed for another request, for other rows, or at another cost
     answer: bytes
-    state: bytes | None  # what the session holds; None where that ends with the process
+    model: Model | None  # what the answer does not tell is a release too
+    unknown: bytes = b""  # random where it is not on record: nobody else has what stands behind the answer
 
     @property
-    def check(self) -> int:
-        check = zlib.crc32(f"{self.step} {self.state is None}".encode())
-        for part in (self.history, self.asked, self.answer, self.state or b""):
-            check = zlib.crc32(part, check)
-        return check
+    def digest(self) -> str:
+        return hashlib.sha256(self.answer + self.packed + self.unknown).hexdigest()
+
+    @property
+    def packed(self) -> bytes:
+        """The model as it is kept; empty for none."""
+        if self.model is None:
+            return b""
+        name, coef, intercept = self.model
+        buffer = io.BytesIO()
+        np.savez(buffer, name=name, coef=coef, intercept=intercept)
+        return buffer.getvalue()
+
+
+def _unpacked(packed: bytes) -> Model | None:
+    if not packed:
+        return None
+    with np.load(io.BytesIO(packed)) as held:  # which takes no pickles
+        return str(held["name"]), np.asarray(held["coef"]), float(held["intercept"])
 
 
 class Journal:
@@ -56,7 +71,7 @@ class Journal:
     Parameters
     ----------
     folder : str or Path
-        Of this party alone; made where it is missing. It has answers and exact sums over the party's rows: it stays
+        Of this party alone; made where it is missing. It has models and answers of runs that are under way: it stays
         with the party, and nobody else reads it.
 
     Raises
@@ -69,8 +84,8 @@ class Journal:
         self._claimed: str | None = None
         self._folder = PrivateFolder(folder, "the journal")
         try:
-            self._file = private_database(self._folder.path / "sessions.db", _TABLES, sure=True)
-            self._file.execute("DELETE FROM ended WHERE id <= (SELECT MAX(id) FROM ended) - ?", (MOST_ENDED,))
+            self._file = private_database(self._folder.path / "releases.db", _TABLES, sure=True)
+            self._file.execute("DELETE FROM releases WHERE id <= (SELECT MAX(id) FROM releases) - ?", (MOST_KEPT,))
         except (OSError, sqlite3.Error) as error:
             self._folder.close()
             raise StorageError(f"the journal {folder} cannot be used: {error}.") from None
@@ -83,13 +98,13 @@ class Journal:
         StorageError
         """
         if not self._folder.is_held:
-            raise StorageError("the journal is closed, and another process may go on with its sessions.")
+            raise StorageError("the journal is closed, and another process may go on with it.")
 
     def __reduce__(self) -> NoReturn:
-        raise TypeError("a journal cannot be copied or pickled: two holders would answer the same step twice.")
+        raise TypeError("a journal cannot be copied or pickled: two holders would answer the same request twice.")
 
     def claim(self, party: str) -> None:
-        """Give it to a party, for good: two objects would answer the same step twice.
+        """Give it to a party, for good: two objects would answer the same request twice.
 
         Raises
         ------
@@ -103,47 +118,44 @@ class Journal:
             )
         self._claimed = party
 
-    @property
-    def names(self) -> list[bytes]:
-        """Sessions that are kept, the one that was idle for longest first."""
-        return [name for (name,) in self._file.execute("SELECT name FROM sessions ORDER BY used")]
-
-    def ended(self) -> list[bytes]:
-        return [name for (name,) in self._file.execute("SELECT name FROM ended ORDER BY id")]
-
-    def keep(self, name: bytes, about: bytes, reached: Reached) -> None:
-        """Write down where a session about a table is, in place of where it was; it is on disk when this returns."""
-        self._file.execute(
-            "INSERT OR REPLACE INTO sessions SELECT ?, COALESCE(MAX(used), 0) + 1, ?, ?, ?, ?, ?, ?, ? FROM sessions",
-            (name, about, reached.check, *astuple(reached)),
-        )
-
-    def find(self, name: bytes, about: bytes) -> Reached | None:
-        """Return where a session is, or None.
+    def keep(self, release: Release) -> None:
+        """Write a release down; it is on disk when this returns.
 
         Raises
         ------
         StorageError
-            If it is about another table, or what is kept of it is damaged.
+            If it cannot be.
         """
-        row = self._file.execute("SELECT about, intact, * FROM sessions WHERE name = ?", (name,)).fetchone()
+        row = (release.name, release.answer, release.packed, _check(release.answer, release.packed))
+        self._do("INSERT OR REPLACE INTO releases (name, answer, model, intact) VALUES (?, ?, ?, ?)", row)
+
+    def find(self, name: str) -> Release | None:
+        """Return the release of that name, or None.
+
+        Raises
+        ------
+        StorageError
+            If what is kept of it is damaged, or cannot be read.
+        """
+        row = self._do("SELECT answer, model, intact FROM releases WHERE name = ?", (name,))
         if row is None:
             return None
-        if row[0] != about:
-            raise StorageError(f"session {name.hex()} was about another table, or the table in another order.")
-        reached = Reached(*row[6:])
-        if row[1] != reached.check:
-            raise StorageError(f"what is kept of session {name.hex()} was damaged.")
-        return reached
+        if row[2] != _check(*row[:2]):
+            raise StorageError(f"what is kept of the release {name} was damaged.")
+        return Release(name, bytes(row[0]), _unpacked(row[1]))
 
-    def end(self, name: bytes) -> None:
-        """Forget a session, but not that it was."""
-        if self._folder.is_held:
-            self._file.execute("INSERT OR IGNORE INTO ended (name) VALUES (?)", (name,))
-            self._file.execute("DELETE FROM sessions WHERE name = ?", (name,))
+    def _do(self, statement: str, given: tuple[object, ...]) -> Any:
+        try:
+            return self._file.execute(statement, given).fetchone()
+        except (OSError, sqlite3.Error) as error:
+            raise StorageError(f"the journal {self._folder.path} cannot be used: {error}.") from None
 
     def close(self) -> None:
         """Let another process have it; what is kept stays, and the party that has it answers nothing more."""
         if self._folder.is_held:
             self._file.close()
         self._folder.close()
+
+
+def _check(answer: bytes, packed: bytes) -> int:
+    return zlib.crc32(packed, zlib.crc32(answer))

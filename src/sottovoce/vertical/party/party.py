@@ -12,10 +12,11 @@ wrong beyond that is told in one sentence, which is always the same.
 import hashlib
 import logging
 import os
-import sqlite3
+import secrets
 import traceback
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
 from typing import Any, ClassVar, Final, NoReturn, Self
@@ -28,12 +29,12 @@ from sottovoce._columns import refuse_by_cell, refuse_by_type, refuse_texts
 from sottovoce._entries import entries
 from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
-from sottovoce.privacy.events import Event
+from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
-from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.sessions import MachineError, Session, SessionError, Sessions
+from sottovoce.vertical.party.journal import Journal, Model, Release
+from sottovoce.vertical.party.sessions import MachineError, Place, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import (
     Answer,
     Answered,
@@ -53,11 +54,6 @@ _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 _FAILED: Final = "it failed there; the party's own log says more"
 _ELSEWHERE: Final = "it was made in another process; make the party in the one that uses it"
-_LOST: Final = "this session cannot be taken up again here; the party's own log says why. Begin again"
-_ENDED_WITH_PROCESS: Final = (
-    "this session, a joint computation, an alignment or a training without noise, ended with the party's process; what "
-    "was charged for it stays charged. Begin again"
-)
 
 
 class Party:
@@ -94,7 +90,7 @@ class Party:
         private mechanisms where there is a budget, and everything where there is none. For scoring
         alone: ``answers={"score"}``.
     journal : Journal or None
-        Where open sessions are kept, so that a new process goes on with them; copies and selections have none.
+        Where releases are kept, so that a new process answers with them; copies and selections have none.
     least_people : int
         An alignment over messages to fewer people is refused.
     computing : ComputeSite or None
@@ -184,7 +180,7 @@ class Party:
         if journal is not None:
             journal.claim(name)
         self._journal = journal
-        self._sessions = Sessions(journal)
+        self._sessions = Sessions()
         self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
         self._models: dict[str, Part] = {}
         self.most_models: int | None = None
@@ -355,87 +351,61 @@ class Party:
         with self._lock:
             try:
                 frame = Frame.read(raw)
-                journal = self._journal
-                if journal is not None:
-                    journal.check_open()
-                session = self._taken_up(journal, frame.session) or self._sessions.find(frame)
+                if self._journal is not None:
+                    self._journal.check_open()
+                session = self._sessions.find(frame)
                 answer = session.repeated(frame)
                 if answer is None:
                     self._settle(session)  # what the next step rests on may leave by it
-                    answer = self._next(journal, session, frame)
+                    answer = self._answer(session, frame)
                 self._settle(session)  # before it leaves
                 return answer
             except (MessageError, SessionError) as refusal:
                 return Refused(f"{refusal}.").encode()
             except MachineError as fault:
                 return Refused(str(fault)).encode()
-            except (OSError, sqlite3.Error, StorageError):  # of the journal: what is not on record must not leave
+            except StorageError:  # what is not on record must not leave
                 _LOG.exception("the journal of party %r", self.name)
                 return Refused(_FAILED).encode()
 
     def _settle(self, session: Session) -> None:
         """Let the account know the last answer of a session, and what stands behind it, if it does not yet."""
-        if session.is_owed:
-            digest = hashlib.sha256(session.reached.answer + session.behind).hexdigest()
-            if session.charged:
-                self.budget.settle(session.charged, digest)
-            if session.later is not None:
-                model, coef, intercept = session.later
+        if session.owed is not None:
+            self.budget.settle(session.owed.name, session.owed.digest)
+            if session.owed.model is not None:
+                model, coef, intercept = session.owed.model
                 self._keep(model, Part(coef, intercept, self.feature_names))
-            session.is_owed = False
-
-    def _taken_up(self, journal: Journal | None, name: bytes) -> Session | None:
-        """Return a session as a process before this one left it; None if it is here, or never was."""
-        if journal is None or name in self._sessions or self._sessions.has_ended(name):
-            return None
-        try:
-            reached = journal.find(name, self._digest)
-            if reached is None:
-                return None
-            if reached.state is None:
-                raise SessionError(_ENDED_WITH_PROCESS)
-            return self._sessions.add(Session(name, reached))
-        except (OSError, StorageError, ValueError, KeyError):
-            _LOG.exception("session %s of party %r cannot be taken up again", name.hex(), self.name)
-            raise SessionError(_LOST) from None
-
-    def _next(self, journal: Journal | None, session: Session, frame: Frame) -> bytes:
-        """Answer the next step, and keep what the session has reached by it."""
-        try:
-            session.take(frame, Refused(_FAILED).encode())
-            answer = self._answer(session, frame)
-            session.settle(answer)
-            if journal is not None and session.name in self._sessions:  # it is still open
-                kept = session.kept()
-                journal.keep(session.name, self._digest, kept)
-                session.behind = kept.state or session.behind
-        except MachineError:
-            raise
-        except BaseException:
-            if journal is not None:
-                self._sessions.leave(session)
-            raise
-        return answer
+            session.owed = None
 
     def _answer(self, session: Session, frame: Frame) -> bytes:
-        """Decode, ask what it costs, charge, run, encode: the only place where a party does any of these."""
+        """Answer the next step; what fails for want of the machine is raised, and the step is not used up."""
+        step = _Step(frame)
         try:
-            request = decode(frame.body, self._knows.answers_to)
-        except MessageError as error:
-            return Refused(f"not a valid message: {error}").encode()
-        try:
-            return self._run(session, request).encode()
+            answer = self._run(session, step, self._decoded(frame))
         except RefusalError as refusal:
-            return Refused(str(refusal)[:_MOST_REASON]).encode()
-        except MachineError:
-            session.give_back()
+            answer = Refused(str(refusal)[:_MOST_REASON]).encode()
+        except (MachineError, StorageError):
             raise
         except Exception as error:  # its message could quote a row, and its class tell about one
             places = "".join(traceback.format_tb(error.__traceback__))
             _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
-            return Refused(_FAILED).encode()
+            answer = Refused(_FAILED).encode()
+        owed = step.release
+        if owed is None and step.charged:  # it is not on record: what stands behind it nobody else has
+            owed = Release(step.charged, answer, step.model, secrets.token_bytes(16))
+        session.take(frame, answer, owed)
+        if step.ended:
+            self._sessions.end(session.name)
+        return answer
 
-    def _run(self, session: Session, request: Any) -> Message:
+    def _decoded(self, frame: Frame) -> Message:
+        try:
+            return decode(frame.body, self._knows.answers_to)
+        except MessageError as error:
+            raise RefusalError(f"not a valid message: {error}") from None
+
+    def _run(self, session: Session, step: "_Step", request: Any) -> bytes:
+        """Ask what it costs, charge, run, encode, store: the only place where a party does any of these."""
         facts, before = self._facts, session.worker
         answering = request.answer(facts, before)
         try:  # inside, nothing but public facts and the request is looked at
@@ -444,27 +414,43 @@ class Party:
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
         seed = self._session_seeds.get(session.name, self._random_state)
+        # what a session holds ends with the process, and what has no noise is no release that is charged
+        journal = None if before is not None or isinstance(event, NonPrivateEvent) else self._journal
         if event is not None:
-            # whatever is another charge has another name: an open one is good for what it was made for
-            place = session.place((event, seed is not None, self.name, self.budget.coordinator))
+            place = self._place(session, step.frame, (event, seed is not None), alone=journal is not None)
+            step.release = None if journal is None else journal.find(place.release)
+            if step.release is not None:
+                return step.release.answer
             refuse(self.budget.charge(event, seeded=seed is not None, place=place))
-            session.owe(place.release)
+            step.charged = place.release
         desk = Desk(
             self._table, facts, before, self._models, self.feature_names, lambda: session.streams(seed),
             self.budget.shortage, self._code_not_allowed, lambda: self.identifiers, guarded=self.budget.is_limited,
             kept=self._keep, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
         try:
-            reply = _sent(answering, desk)
+            answer = _sent(answering, desk).encode()
         finally:
             if before is not desk.worker:
                 close(before)
-        session.worker, session.later = desk.worker, desk.later
+        if step.charged and journal is not None and desk.worker is None:
+            release = Release(step.charged, answer, desk.later)
+            journal.keep(release)
+            step.release = release
+        session.worker, step.model, step.ended = desk.worker, desk.later, desk.ended
         if desk.aligned is not None:
             self._become(*desk.aligned)
-        if desk.ended:
-            self._sessions.end(session.name)
-        return reply
+        return answer
+
+    def _place(self, session: Session, frame: Frame, about: object, *, alone: bool) -> Place:
+        """Return what a step is charged as: by another name wherever request, rows or charge are others.
+
+        What is ``alone`` is the same release in every session and process: it is on record, and rests on nothing else.
+        """
+        where = self._digest if alone else session.name + frame.step.to_bytes(8, "little")
+        told = repr((about, self.name, self.budget.coordinator)).encode()
+        release = hashlib.sha256(b"release" + frame.digest + where + told).hexdigest()[:32]
+        return Place(session.name.hex(), frame.step, release)
 
     def _keep(self, model: str, part: Part) -> None:
         """Keep a part of a model, on disk first; where that cannot be, the step is not used up: nothing has left."""
@@ -517,6 +503,17 @@ class Party:
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
             models=self._models, most_models=self.most_models,
         )  # fmt: skip
+
+
+@dataclass
+class _Step:
+    """A step that is being answered."""
+
+    frame: Frame
+    charged: str = ""  # the name of its release
+    release: Release | None = None  # as it is on record
+    model: Model | None = None  # to keep when its answer may leave
+    ended: bool = False  # whether the session is over
 
 
 def _sent(answering: Answered[Message], desk: Desk) -> Message:
