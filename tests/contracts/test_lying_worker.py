@@ -43,7 +43,7 @@ MOST_ROWS = 2**37  # that a plan takes
 # which only rows in this process are asked: what leaves without noise; what a part makes of another question, or is
 # asked in pieces, and what others are made of; solvers that visit rows out of order; and what is no table of a fit
 AT_HOME = {
-    "ExactTraining", "LargestLength", "WeightedPass", "Gram", "SketchedNorm", "Minimiser", "SampledGradient",
+    "ExactTraining", "LargestLength", "WeightedPass", "Gram", "Minimiser", "SampledGradient",
     "SampledSteps", "BoundEntries", "BeginScores", "MoveAlong", "Scores", "BeginBlocks", "BlockGradient", "MoveBlock",
     "BatchMoves", "MoveDuals", "UnitDivisors", "LabelSum", "CellCounts", "ScoreSum",
 }  # fmt: skip

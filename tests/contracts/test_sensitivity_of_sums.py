@@ -85,7 +85,7 @@ def eigenvalue(X, y, neighbours, constant, w, ends):
     answered(lambda: asks(holder.n_weights, N, neighbours, MU, entry=holder.constant), holder, 0)
 
 
-def sketch(X, y, neighbours, constant, w, ends):
+def projected(X, y, neighbours, constant, w, ends):
     """Of rows that are too long for their matrix."""
     if X.shape[1] == D:
         dense, most = X.toarray() if sp.issparse(X) else X, np.finfo(X.dtype).max
@@ -135,7 +135,7 @@ def scales_plan(n_samples=30, n_features=D, **changed):
 
 SPREAD = np.random.default_rng(1).normal(size=WIDE) * (np.random.default_rng(2).random(WIDE) < 0.5)
 SUMS = (
-    moments, curvature, moments_with_labels, eigenvalue, sketch, slope_and_shift, line_of_numbers, histograms,
+    moments, curvature, moments_with_labels, eigenvalue, projected, slope_and_shift, line_of_numbers, histograms,
     bounded_histograms, length_of_scores,
 )  # fmt: skip
 
@@ -247,14 +247,14 @@ def test_the_bound_is_reached(run, rest, one, other, least, adjacency):
 
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
-def test_the_bound_on_the_sketch_is_reached(store):
+def test_the_bound_on_projected_rows_is_reached(store):
     """By a row along the longest column of its public matrix."""
     public = np.random.Generator(np.random.PCG64(1))
     column, sign = public.permutation(np.arange(WIDE) % 128), public.choice([-1.0, 1.0], WIDE)
     worst, rest = np.where(column == np.bincount(column).argmax(), 1e9 * sign, 0.0), np.zeros((N - 1, WIDE))
     rest[:5] = worst
     tables = [(store(X), np.ones(N)) for X in (np.vstack([rest, worst]), rest)]
-    assert 0.9999 < distances(sketch, tables, Neighbours(REMOVED))[0] <= 1.0
+    assert 0.9999 < distances(projected, tables, Neighbours(REMOVED))[0] <= 1.0
 
 
 @pytest.mark.parametrize("run", [eigenvalue, line_of_numbers], ids=lambda run: run.__name__)

@@ -37,7 +37,6 @@ from sottovoce._validation import magnitude, number
 from sottovoce.central.core import Asked, Keep, Release, Unprotected
 from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.sums.accurate_shift import accurate_shift
-from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM, sketch_sensitivity
 from sottovoce.central.sums.shared_counts import (
     CUT,
     LIMIT,
@@ -107,7 +106,7 @@ def prior_for(information: float, facts: TrainingFacts, eigenvalue: float, preci
     rounded to 32nds, so that few designs are ever computed.
     """
     width = facts.n_weights
-    noise = (sketch_sensitivity(width) if width > MAX_GRAM else 1.0) * facts.neighbours.sum_factor / precision
+    noise = facts.neighbours.sum_factor / precision
     # the released value is about two standard deviations too large, and the constant column alone gives its square
     low = max(1.0 / width, _LEAST_EIGENVALUE, eigenvalue - 4.0 * noise - facts.entry**2)
     signal = (information / facts.adjacency.sum_factor) ** 2 * low

@@ -134,7 +134,7 @@ def released_norm(adjacency, factor, patch):
 
 
 def eigenvalue(row, factor, patch):
-    """Rows in two parts; the exact value is made once. Wide rows are sketched: MAX_GRAM is 50 here."""
+    """Rows in two parts; the exact value is made once. Wide rows are projected: MAX_GRAM is 50 here."""
     patch.setattr(largest_eigenvalue, "MAX_GRAM", 50)
     holders = [cut(np.vstack([np.tile(row, (9, 1)), last]), None, [4]) for last in (row, 0.0 * row)]
     for holder in holders:
@@ -183,9 +183,8 @@ AUDITS = (
         for name, run in (("scales of columns", scales_of_columns), ("released norm", released_norm))
         for one in (Adjacency.ZERO_OUT, Adjacency.REPLACE_ONE)
     ),
-    # with 100 weights no column of the public matrix of the sketch has two entries
     Audit("lambda_max", partial(eigenvalue, np.eye(3)[0]), **SLOW),
-    Audit("lambda_max, sketched", partial(eigenvalue, np.eye(100)[0]), **SLOW),
+    Audit("lambda_max of projected rows", partial(eigenvalue, np.eye(100)[0]), **SLOW),
     *(
         Audit(f"search: score of a trial, {one}", partial(score_of_a_trial, one))
         for one in ("add-remove", "replace-one")

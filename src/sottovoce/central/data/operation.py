@@ -111,10 +111,6 @@ class Operation(ABC, Generic[T]):
         """Return the answer about all rows from those of the parts, in their order: the sum of whole numbers."""
         return reduce(add, answers)
 
-    def asked_of(self, holder: "Holder") -> T:
-        """Return the exact answer of all rows; what needs several visits asks several times."""
-        return holder.ask(self)
-
     def protected(self, exact: T, mechanism: Any) -> Any:
         """Return the exact answer as its mechanism takes it: a function of the answer and of public numbers."""
         return exact
@@ -294,7 +290,7 @@ class Holder(ABC):
 
     def release(self, operation: Operation[Any], mechanism: Any, noise: np.random.Generator) -> Any:
         """Have an operation done on all rows, and return its answer with noise: so answers leave."""
-        return mechanism.release(operation.protected(operation.asked_of(self), mechanism), noise)[0]
+        return mechanism.release(operation.protected(self.ask(operation), mechanism), noise)[0]
 
     def begin(self, streams: Streams, progress: Callable[[int, int], None]) -> None:  # noqa: B027
         """Take what operations need that toss coins of the holder's own, or take long."""

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sottovoce._compiling import INSIDE, JIT, njit
+from sottovoce._compiling import JIT, njit
 from sottovoce._numerics import Vector
 from sottovoce.central.kernels.rows import CSR, FEW
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -52,77 +52,29 @@ def fill(rows: ScaledRows, border: Vector, grid: float, lo: int, hi: int, out: V
     out[: hi - lo, end:] = np.trunc(np.clip(np.where(np.isnan(border), 0.0, border) * grid, -grid, grid))
 
 
-@njit(**INSIDE)
-def _space(rows, border, lo, hi):  # type: ignore[no-untyped-def]
-    """Return room for the entries of the longest of some sparse rows: their places, and their whole steps."""
-    indptr = rows.X.indptr
-    longest = np.int64(0)
-    for i in range(lo, hi):
-        longest = max(longest, np.int64(indptr[i + 1]) - np.int64(indptr[i]))
-    size = longest + border.shape[1] + 1
-    return np.empty(size, np.int64), np.empty(size, np.int64)
-
-
-@njit(**INSIDE)
-def _steps_of_row(rows, border, grid, width, i, at, places, steps):  # type: ignore[no-untyped-def]
-    """Write the entries of a sparse row that are not 0; return how many there are."""
-    X, scale, _, constant = rows
-    extra = border.shape[1]
-    f, count = scale[i] * grid, 0
-    for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
-        value = whole_steps(np.float64(X.data[p]) * f, grid)
-        if value != 0.0:
-            places[count], steps[count] = X.indices[p], np.int64(value)
-            count += 1
-    if constant > 0.0:
-        places[count], steps[count] = width - extra - 1, np.int64(whole_steps(constant * grid, grid))
-        count += 1
-    for k in range(extra):
-        places[count], steps[count] = width - extra + k, np.int64(whole_steps(border[at, k] * grid, grid))
-        count += 1
-    return count
-
-
 @njit(**JIT)
 def add_pairs(rows, border, grid, lo, hi, total):  # type: ignore[no-untyped-def]
     """Add the products of all pairs of entries of the sparse rows lo to hi to the upper triangle of ``total``."""
-    width = total.shape[0]
-    places, steps = _space(rows, border, lo, hi)
+    X, scale, _, constant = rows
+    width, extra, longest = total.shape[0], border.shape[1], np.int64(0)
     for i in range(lo, hi):
-        count = _steps_of_row(rows, border, grid, width, i, i - lo, places, steps)
+        longest = max(longest, np.int64(X.indptr[i + 1]) - np.int64(X.indptr[i]))
+    places, steps = np.empty(longest + extra + 1, np.int64), np.empty(longest + extra + 1, np.int64)
+    for i in range(lo, hi):
+        f, count = scale[i] * grid, 0
+        for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            value = whole_steps(np.float64(X.data[p]) * f, grid)
+            if value != 0.0:
+                places[count], steps[count] = X.indices[p], np.int64(value)
+                count += 1
+        if constant > 0.0:
+            places[count], steps[count] = width - extra - 1, np.int64(whole_steps(constant * grid, grid))
+            count += 1
+        for k in range(extra):
+            places[count], steps[count] = width - extra + k, np.int64(whole_steps(border[i - lo, k] * grid, grid))
+            count += 1
         for p in range(count):
             j, step = places[p], steps[p]
             for q in range(p, count):
                 k = places[q]
                 total[np.uint64(min(j, k)), np.uint64(max(j, k))] += step * steps[q]
-
-
-@njit(**JIT)
-def project(piece, column, sign, first, out):  # type: ignore[no-untyped-def]
-    """Write the products of the lines of ``piece`` with some columns of Q, from ``first``, to the lines of ``out``."""
-    end = first + out.shape[1]
-    for i in range(piece.shape[0]):
-        line = out[i]
-        line[:] = 0.0
-        for k in range(piece.shape[1]):
-            if first <= column[k] < end:
-                line[column[k] - first] += sign[k] * piece[i, k]
-
-
-@njit(**JIT)
-def add_projected(rows, border, grid, column, sign, first, lo, hi, total):  # type: ignore[no-untyped-def]
-    """Add x (x'Q) of the sparse rows lo to hi, for some columns of Q from ``first``, to ``total``."""
-    width, n_columns = total.shape
-    places, steps = _space(rows, border, lo, hi)
-    projected = np.empty(n_columns, np.int32)
-    for i in range(lo, hi):
-        count = _steps_of_row(rows, border, grid, width, i, i - lo, places, steps)
-        projected[:] = 0
-        for p in range(count):
-            place = column[places[p]] - first
-            if 0 <= place < n_columns:
-                projected[place] += np.int32(sign[places[p]] * steps[p])
-        for p in range(count):
-            line, step = total[places[p]], np.int32(steps[p])
-            for k in range(n_columns):
-                line[k] += np.int64(step) * np.int64(projected[k])

@@ -12,7 +12,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import add
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -81,16 +81,23 @@ class Gram(Operation[Triangle]):
 
     label: LabelColumn | None = None  # the further column
 
+    at_once: ClassVar[int] = 2**40  # rows that `given` is asked for, at most
+
+    def width(self, columns: Columns) -> int:
+        return columns.n_weights + (self.label is not None)
+
     def on(self, part: Part) -> Triangle:
-        width = part.n_weights + (self.label is not None)
+        width = self.width(part)
         # fewer threads add at once where their matrices would need too much memory
         most = min(part.n_parts, _MOST_ENTRIES // width**2)
-        sums = Shared(lambda: Products((width, width), _MOST, _GRID, _PIECE), most)
+        sums = Shared(lambda: Products(width), most)
 
         def task(place: int, lo: int, hi: int, block: Rows, *labels: NDArray[Any]) -> None:
-            rows, border = self.given(part, block, lo, hi, *labels)
-            with sums.one() as adder:
-                adder.add(rows, lo, hi, border)
+            for first in range(lo, hi, self.at_once):
+                end = min(first + self.at_once, hi)
+                rows, border = self.given(part, block, first, end, *labels)
+                with sums.one() as adder:
+                    adder.add(rows, first, end, border)
 
         part.sweep(task, reads=() if self.label is None else (LABEL,))
         found, upper = reduce(add, (adder.total() for adder in sums.all)), np.tri(width, dtype=bool).T
@@ -103,77 +110,50 @@ class Gram(Operation[Triangle]):
         return rows, self.label.of(labels[0][lo:hi], part.targets)[:, None]
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
-        width = columns.n_weights + (self.label is not None)
+        width = self.width(columns)
         if type(answer) is not Triangle or answer.width != width or type(answer.numbers) is not WholeNumbers:
             return False
         return answer.numbers.are_within((width * (width + 1) // 2,), n_rows * _MOST)
 
 
-class Projection(NamedTuple):
-    """Some columns of a public matrix that has one entry in each row."""
-
-    column: NDArray[np.int64]  # where the entry of a row is, and its sign
-    sign: NDArray[Any]
-    first: int  # of the columns
-
-
 class Products:
-    """One thread's sum of products of rows in whole steps: X'X, or X'XQ for some columns of a public matrix Q.
+    """One thread's sum of products of rows in whole steps.
 
     Dense rows are gathered to pieces, so that small blocks cost no more than large ones.
-
-    ``most``: what a row adds to a number at most, in steps.
-    ``grid``: how many steps are 1.
-    ``piece``: rows whose products doubles hold exactly.
     """
 
-    def __init__(
-        self, shape: tuple[int, int], most: int, grid: float, piece: int, projection: Projection | None = None
-    ) -> None:
-        self.sum, self._shape, self._projection = WholeSum(shape, most), shape, projection
-        self._grid, self._rows, self._filled = grid, piece, 0
+    def __init__(self, width: int) -> None:
+        self.sum, self._width, self._filled = WholeSum((width, width), _MOST), width, 0
 
     def add(self, rows: Rows, lo: int, hi: int, border: Vector) -> None:
         """Add the rows lo to hi of a block; ``border`` is what they have in further columns."""
         # with so few entries in a row a product entry by entry is faster than a dense one
-        few = rows.work * _PAIRS_PAY < rows.n_samples * rows.n_weights
-        if sp.issparse(rows.raw) and (self._projection is not None or few):
+        if sp.issparse(rows.raw) and rows.work * _PAIRS_PAY < rows.n_samples * rows.n_weights:
             for first in range(lo, hi, _FEW):
                 end = min(first + _FEW, hi)
-                words, beside = self.sum.open(end - first), border[first - lo : end - lo]
-                if self._projection is None:
-                    whole.add_pairs(rows.kernel, beside, self._grid, first, end, words)
-                else:
-                    whole.add_projected(rows.kernel, beside, self._grid, *self._projection, first, end, words)
+                words = self.sum.open(end - first)
+                whole.add_pairs(rows.kernel, border[first - lo : end - lo], _GRID, first, end, words)
             return
         first = lo
         while first < hi:
-            end = min(first + self._rows - self._filled, hi)
-            piece = self._piece[self._filled :]
-            whole.fill(rows.kernel, border[first - lo : end - lo], self._grid, first, end, piece)
+            end = min(first + _PIECE - self._filled, hi)
+            whole.fill(rows.kernel, border[first - lo : end - lo], _GRID, first, end, self._piece[self._filled :])
             self._filled += end - first
             first = end
-            if self._filled == self._rows:
+            if self._filled == _PIECE:
                 self._multiply()
 
     @cached_property
     def _piece(self) -> Vector:
-        return np.empty((self._rows, self._shape[0]))
-
-    @cached_property
-    def _projected(self) -> Vector:
-        return np.empty((self._rows, self._shape[1]))
+        return np.empty((_PIECE, self._width))
 
     @cached_property
     def _product(self) -> Vector:
-        return np.empty(self._shape)
+        return np.empty((self._width, self._width))
 
     def _multiply(self) -> None:
-        piece = other = self._piece[: self._filled]
-        if self._projection is not None:
-            other = self._projected[: self._filled]
-            whole.project(piece, *self._projection, other)
-        np.matmul(piece.T, other, out=self._product)
+        piece = self._piece[: self._filled]
+        np.matmul(piece.T, piece, out=self._product)
         self.sum.add(self._product, self._filled)
         self._filled = 0
 
