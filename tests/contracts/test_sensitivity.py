@@ -20,7 +20,7 @@ import scipy.sparse as sp
 
 import sottovoce as sv
 from sottovoce.central.data.lengths import make_bounded_rows, make_rows
-from sottovoce.central.kernels import columns, multinomial, passes, persons
+from sottovoce.central.kernels import multinomial, passes, persons
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
@@ -238,11 +238,10 @@ def test_an_entry_of_bounded_rows_adds_at_most_its_clip(dtype):
         bound = float(10.0 ** rng.uniform(-50, 50))
         tick = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 1.0).tick
         rows = make_bounded_rows(sp.csr_array(X), data_bound=bound, constant=0.5, names=None, team=TEAM)
-        width = rows.n_weights
-        sums, touched, before, mark = (np.zeros(width, kind) for kind in (np.int64, np.int64, np.int64, np.bool_))
-        columns.change_rows(
-            rows.kernel, np.array([-1e300]), np.zeros(1), clip, 1.0 / tick, Squared(), ONE,
-            (np.zeros(1, dtype), np.zeros(1, np.int64)), sums, touched, before, mark, 0,
+        sums = np.zeros(rows.n_weights, np.int64)
+        passes.change_terms(
+            rows.kernel, np.array([-1e300]), np.zeros(1), clip, 1.0 / tick, Squared(), ONE, np.zeros(1, dtype),
+            np.zeros(1, np.int64), sums,
         )  # fmt: skip
         share = max(beyond(entry, tick, clip * (1.0 + 2.0**-20)) for entry in sums)
         assert share <= 1.0

@@ -102,17 +102,3 @@ def test_incremental_sums_are_those_of_a_whole_pass(loss, constant, dtype):
         np.testing.assert_array_equal(incremental, from_sparse)
         # dense sums are cut to ticks in other places of the vector units, never by more than a tick a row
         assert np.abs(whole - from_sparse).max() <= 120
-
-
-def test_moves_between_two_draws_add_up():
-    rng = np.random.default_rng(1)
-    raw = sp.csr_array(rng.normal(0, 1, (50, 30)) * (rng.random((50, 30)) < 0.2))
-    y = rng.choice([-1.0, 1.0], 50)
-    sparse, dense = (states(raw, y, Logistic(), 0.0, kind, 1.0) for kind in (SparseScores, DenseScores))
-    mechanism, noise = ExponentialMechanism(20.0, 2.0 * TICKS), Streams(0).generator(Purpose.NOISE)
-    for column in (3, 4, 3, 9):
-        for state in (sparse, dense):
-            state.move(column, 0.5)
-    np.testing.assert_array_equal(sparse.sums(), dense.sums())
-    drawn = [sparse.select(mechanism, noise)[0] for _ in range(50)]
-    assert np.bincount(drawn).argmax() == int(np.abs(dense.sums()).argmax())

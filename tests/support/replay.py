@@ -33,7 +33,6 @@ from randomgen import AESCounter
 from sottovoce.central.data.operation import RowSum
 from sottovoce.central.sums import samples
 from sottovoce.central.sums.passes import ClippedSlopes
-from sottovoce.central.sums.selection import SparseScores
 from sottovoce.exceptions import AuditError
 from sottovoce.papers.dp_scd import kernels
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
@@ -356,7 +355,7 @@ def _in_place(tap: Any) -> Iterator[Any]:
 
 def _replacements(tap: Recorder) -> Iterator[tuple[Any, str, Callable[..., Any]]]:
     """Yield where noise goes through: owner, name, and what stands in its place."""
-    sparse, poisson = SparseScores.select, samples.poisson_sample
+    poisson = samples.poisson_sample
     one_batch, in_sequence = kernels.batch_pass, kernels.sequential_batch
 
     def through(kind: type[Any], name: str) -> tuple[type[Any], str, Callable[..., Any]]:
@@ -367,16 +366,6 @@ def _replacements(tap: Recorder) -> Iterator[tuple[Any, str, Callable[..., Any]]
             return tap.release(self, value, lambda: honest(self, exact, noise)[0]), self.event
 
         return kind, name, released
-
-    def selected_among_sparse(self: SparseScores, mechanism: ExponentialMechanism, noise: Any) -> tuple[int, int]:
-        sums = self.sums()
-
-        def honest() -> int:
-            column, sign = sparse(self, mechanism, noise)
-            return int(column if sign > 0 else column + len(sums))
-
-        place = tap.release(mechanism, np.concatenate([-sums, sums]), honest)
-        return place % len(sums), 1 if place < len(sums) else -1
 
     def stream(self: Streams, purpose: Purpose) -> np.random.Generator:
         if purpose not in self._streams:
@@ -405,7 +394,6 @@ def _replacements(tap: Recorder) -> Iterator[tuple[Any, str, Callable[..., Any]]
     for kind in (GridGaussian, DiscreteLaplace, RandomizedResponse):
         yield through(kind, "release")
     yield through(ExponentialMechanism, "select")
-    yield SparseScores, "select", selected_among_sparse
     yield Streams, "generator", stream
     yield samples, "poisson_sample", lambda n, rate, coins: tap.sample(n, rate, lambda: poisson(n, rate, coins))
     yield kernels, "batch_pass", batch_pass

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, CSR, FEW, axpy, norm_of, workspace
+from sottovoce.central.kernels.rows import BLOCK, CSR, FEW, axpy, norm_of, shortened, whole_ticks, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, margin, predict
 from sottovoce.losses.base import dual_step, slope
 
@@ -203,6 +203,29 @@ def gradient(rows, y, margins, clip, ticks_per_unit, loss, lo, hi, total):  # ty
         count, scale, divisor = consecutive(rows, first, hi, places)
         _clipped_slopes(divisor, y[first : first + count], margins[first:], clip, loss, count, m)
         add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+
+
+@njit(**JIT)
+def change_terms(  # type: ignore[no-untyped-def]
+    rows, y, margins, clip, ticks_per_unit, loss, held, factor, constants, sums
+):
+    """Bring the sums of `gradient` up to date after the margins of the sparse rows ``held`` changed, exactly, in ticks.
+
+    ``factor`` and ``constants``: what each row's entries were multiplied by, and its term in the intercept's column.
+    """
+    X, scale, _, constant = rows
+    last = sums.shape[0] - 1
+    for i in held:
+        step = clipped(slope(loss, y[i], margins[i]), clip)
+        if constant > 0.0:
+            term = whole_ticks(step * ticks_per_unit * constant)
+            sums[last] += term - constants[i]
+            constants[i] = term
+        old = factor[i]
+        factor[i] = shortened(step * ticks_per_unit * scale[i], factor)
+        new = factor[i]
+        for p in range(np.uint64(X.indptr[i]), np.uint64(X.indptr[i + 1])):
+            sums[np.uint64(X.indices[p])] += whole_ticks(new * X.data[p]) - whole_ticks(old * X.data[p])
 
 
 @njit(**JIT)

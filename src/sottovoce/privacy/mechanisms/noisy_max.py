@@ -37,7 +37,7 @@ MOST_EPSILON: Final = 1e6
 # Weights are not below exp(-700) times the largest: a double could not hold them. The floor max(score, max - 700 scale)
 # moves no further between neighbours than the scores do, so the range is the same.
 LEAST_EXPONENT: Final = -700.0
-_ROUNDING: Final = 1e-10  # of the range, far above what the rounding of the weights (and of sums of a group) adds to it
+_ROUNDING: Final = 1e-10  # of the range, far above what the rounding of the weights adds to it
 _BITS: Final = 53
 _COINS: Final = 2**_BITS
 
@@ -84,7 +84,8 @@ class ExponentialMechanism:
             raise ParameterError(
                 f"scores must be a 1-d int64 array of at least one; got shape {scores.shape} of {scores.dtype}."
             )
-        weights = np.exp(np.maximum(self.rate * (scores - scores.max()), LEAST_EXPONENT))
+        weights = self.rate * (scores - scores.max())
+        np.exp(np.maximum(weights, LEAST_EXPONENT, out=weights), out=weights)  # in place: there may be millions
         # about as many trials as are needed; their number changes no probability
         trials = min(65_536, 16 + math.ceil(2.0 * scores.size / float(weights.sum())))
         while True:
