@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import sottovoce as sv
-from sottovoce.central.sums.accurate_shift import accurate_shift
+from sottovoce.central.calibration import accurate_shift
 from sottovoce.central.sums.shared_counts import NODES
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import verify_receipt

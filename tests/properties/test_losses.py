@@ -21,13 +21,13 @@ from sottovoce.losses import (
     Hinge,
     Logistic,
     Loss,
-    SigmoidLoss,
     SmoothedHinge,
     Squared,
     dual_step,
     slope,
 )
 from sottovoce.papers.dp_scd.published import OneNewtonStep
+from support.sigmoid_loss import SigmoidLoss
 
 LOSSES = {
     "squared": Squared(),

@@ -4,11 +4,10 @@ from sottovoce.losses.base import Loss, SmoothLoss, dual_step, slope
 from sottovoce.losses.hinge import Hinge
 from sottovoce.losses.logistic import Logistic
 from sottovoce.losses.multinomial import Multinomial
-from sottovoce.losses.sigmoid_loss import SigmoidLoss
 from sottovoce.losses.smoothed_hinge import SmoothedHinge
 from sottovoce.losses.squared import Squared
 
 __all__ = [
-    "Hinge", "Logistic", "Loss", "Multinomial", "SigmoidLoss", "SmoothLoss", "SmoothedHinge",
+    "Hinge", "Logistic", "Loss", "Multinomial", "SmoothLoss", "SmoothedHinge",
     "Squared", "dual_step", "slope",
 ]  # fmt: skip

@@ -1,6 +1,6 @@
 r"""What a loss is: a function of one prediction, with what solvers and privacy proofs need to know of it.
 
-All but one are convex (`Loss`); `SigmoidLoss` is smooth and not convex, and offers less (`SmoothLoss`).
+All are convex (`Loss`). What one that is smooth and not convex offers is less (`SmoothLoss`).
 
 A loss is a small named tuple, so that the same object works in numpy and, without boxing, inside compiled kernels; its
 fields are its public parameters. It knows no solver, no penalty and no data.

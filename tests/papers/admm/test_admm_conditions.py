@@ -6,8 +6,9 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.admm import Penalty, admm, theorem_1_conditions
+from support.sigmoid_loss import SigmoidLoss
 
 
 class Unbounded(Logistic):

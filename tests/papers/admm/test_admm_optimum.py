@@ -7,10 +7,11 @@ import pytest
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.admm import Penalty, admm, theorem_1_conditions, usual_rho
 from sottovoce.papers.admm.sharing import FORMS
 from support.pairs import by_pairs
+from support.sigmoid_loss import SigmoidLoss
 from support.smooth_optimum import smooth_optimum
 
 WIDTHS = {"two": (3, 4), "three": (2, 5, 3), "wide": (3, 90), "all wide": (70, 80, 65)}

@@ -7,9 +7,10 @@ import pytest
 from scipy.optimize import minimize_scalar
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Hinge, Logistic, SigmoidLoss, SmoothedHinge, Squared
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.admm import Penalty
 from sottovoce.papers.admm.sharing import Block, ScoreProblem
+from support.sigmoid_loss import SigmoidLoss
 
 PENALTIES = {
     "groups": Penalty(0.3, 2.0, groups=(2, 1, 4)),

@@ -5,10 +5,11 @@ import math
 import numpy as np
 import pytest
 
-from sottovoce.losses import Logistic, SigmoidLoss, Squared
+from sottovoce.losses import Logistic, Squared
 from sottovoce.papers.admm import Penalty, admm, coupling, rate_constant, start_value, theorem_1_conditions
 from sottovoce.papers.admm.sharing import ScoreProblem
 from support.pairs import by_pairs
+from support.sigmoid_loss import SigmoidLoss
 
 
 def constant(blocks, loss, penalty, rho):

@@ -11,7 +11,7 @@ from sottovoce.losses.base import Array, NoParameters
 class SigmoidLoss(NoParameters):
     """1 / (1 + exp(y m)): near 1 for an error, near 0 for a safe success, so that outliers cannot dominate.
 
-    Not convex: it has no conjugate and no dual step. It is there for the non-convex setting of ADMM sharing.
+    Not convex: it has no conjugate and no dual step. It is there for the non-convex setting of the theorems of ADMM.
     """
 
     __slots__ = ()
