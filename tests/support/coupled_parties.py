@@ -181,7 +181,7 @@ class _World:
 
     def has_ended(self, slot: int) -> bool:
         """Tell whether a session is over."""
-        return self.party._sessions.has_ended(self.lines[slot].name)
+        return self.lines[slot].name in self.party._sessions._ended
 
     def state(self, slot: int) -> bytes:
         """Return what a session has reached, without its number of steps."""

@@ -14,7 +14,7 @@ import pytest
 
 from sottovoce import _compiling
 from sottovoce._compiling import FOLDER, JIT, cache_folder, kernel_sources, njit
-from sottovoce.vertical.table.kernels import times_single
+from sottovoce.central.kernels.passes import sdca_epoch
 
 SOURCE = Path(_compiling.__file__).parent
 MONTH = 31 * 24 * 3600.0
@@ -93,7 +93,7 @@ def test_kernels_lie_in_the_folder_and_others_do_not():
     assert before == numba.config.CACHE_DIR
     assert made() == 1
     assert FOLDER is not None
-    for kernel in (times_single, made):
+    for kernel in (sdca_epoch, made):
         assert Path(kernel.stats.cache_path).is_relative_to(FOLDER)
     assert not Path(numba.njit(cache=True)(lambda: 1).stats.cache_path).is_relative_to(FOLDER)
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from sottovoce.privacy.accounting import Accountant
-from sottovoce.vertical import VerticalLasso, VerticalLinearSVC, VerticalLogisticRegression
+from sottovoce.vertical import VerticalLasso, VerticalLogisticRegression
 from support.interrupted import HOME, OTHERS, Federation, Killed, at, draws_by_place, tables
 
 # few rounds: what is resumed need not have arrived
@@ -22,7 +22,6 @@ SPARSE = {"epsilon": 4.0, "delta": 1e-6, "label_bounds": (-1, 1), "radius": 2.0,
 
 RUNS = {
     "exact": (lambda **more: VerticalLogisticRegression(**EXACT, max_iter=4, **more), {}),
-    "exact, smoothed hinge": (lambda **more: VerticalLinearSVC(**EXACT, max_iter=3, **more), {}),
     "exact Frank-Wolfe": (
         lambda **more: VerticalLasso(**EXACT, label_bounds=(-1, 1), radius=2.0, max_iter=3, **more), CELLS,
     ),

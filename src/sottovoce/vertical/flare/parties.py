@@ -74,7 +74,6 @@ class FlareParties(Parties):
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         self._check_running()
-        began = monotonic()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))
         self._progress.asked(what, {name: len(raw) for name, raw in requests.items()}, note=self.doing or None)
         # the one here works while the others do
@@ -82,7 +81,6 @@ class FlareParties(Parties):
         away = {name: raw for name, raw in requests.items() if name not in self.here}
         answers = self._fetch(away) if away else {}
         answers |= {name: future.result() for name, future in own.items()}
-        self._progress.answered(monotonic() - began)
         return {name: answers[name] for name in requests}
 
     def _here(self, name: str, raw: bytes) -> bytes:

@@ -6,18 +6,15 @@ Counts and times, and nothing of the data. A file of one run, replaced whole, so
 import json
 import os
 import threading
-from collections import deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from statistics import median
 from time import time
 from typing import Any, Final
 
 from sottovoce._files import sync_folder, write_whole
 
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
-_REMEMBERED: Final = 10_000  # last rounds, of which the median is told
 STATUS: Final = "status.json"
 ENDED: Final = "ended.json"  # the last status of a run whose results are on disk: it stays, and nothing replaces it
 INVITED, JOINED = "invited", "joined"  # how far a joint computation came: parties are charged when they join
@@ -34,7 +31,6 @@ class Progress:
         self._folder = folder
         self._lock = threading.Lock()
         self._written = 0.0
-        self._seconds: deque[float] = deque(maxlen=_REMEMBERED)
         self._state: dict[str, Any] = {
             **(facts or {}),
             "phase": "starting",
@@ -62,8 +58,6 @@ class Progress:
             for party in self._state["parties"].values():
                 party["waiting_since"] = None
             self._state |= {"phase": phase, "asking": None, "note": None, **more}
-            if self._seconds:
-                self._state["median_round"] = median(self._seconds)
             if phase == "done" and self._folder is not None:
                 self._put(self._folder / ENDED)
                 sync_folder(self._folder)
@@ -95,11 +89,6 @@ class Progress:
             if party["waiting_since"] is not None:
                 party["seconds"] += now - party["waiting_since"]
                 party["waiting_since"] = None
-
-    def answered(self, seconds: float) -> None:
-        """Count the seconds of a round: from the first request to the last answer."""
-        with self._lock:
-            self._seconds.append(seconds)
 
     def told(self) -> dict[str, Any]:
         with self._lock:

@@ -129,9 +129,6 @@ class Sessions:
     def workers(self) -> list[Any]:
         return [session.worker for session in self._open.values() if session.worker is not None]
 
-    def has_ended(self, name: bytes) -> bool:
-        return name in self._ended
-
     def end(self, name: bytes) -> None:
         """Forget a session, but not that it was."""
         session = self._open.pop(name, None)

@@ -1,1 +1,1 @@
-"""One party's columns as numbers: products, bounds, kernels."""
+"""One party's columns as numbers: products, bounds."""

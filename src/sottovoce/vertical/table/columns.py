@@ -13,7 +13,6 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
-from sottovoce.vertical.table.kernels import back_single, times_single
 
 
 class Columns:
@@ -31,13 +30,11 @@ class Columns:
 
     def times(self, x: Vector) -> Vector:
         """Return D x, one number a row."""
+        features = x[: self.n_features]
         if self._sparse:
-            out = np.asarray(self.table @ x[: self.n_features], dtype=np.float64)
-        elif self.table.dtype == np.float64:
-            out = np.asarray(self.table @ x[: self.n_features])
+            out = np.asarray(self.table @ features, dtype=np.float64)
         else:
-            out = np.empty(self.n_rows)
-            times_single(self.table, x[: self.n_features], out)
+            out = np.concatenate([piece @ features for _, piece in self._pieces()])
         if self.intercept:
             out += x[-1]
         return out
@@ -47,10 +44,9 @@ class Columns:
         out = np.zeros(self.n_columns)
         if self._sparse:
             out[: self.n_features] = self.table.T @ v
-        elif self.table.dtype == np.float64:
-            out[: self.n_features] = v @ self.table
         else:
-            back_single(self.table, v, out[: self.n_features])
+            for place, piece in self._pieces():
+                out[: self.n_features] += v[place] @ piece
         if self.intercept:
             out[-1] = v.sum()
         return out
@@ -65,9 +61,7 @@ class Columns:
             out[:d, :d] = (table.T @ heavy).toarray()
         else:
             root = None if weights is None else np.sqrt(weights)
-            for lo in range(0, self.n_rows, PIECE):
-                place = slice(lo, min(lo + PIECE, self.n_rows))
-                piece = np.asarray(self.table[place], dtype=np.float64)
+            for place, piece in self._pieces():
                 scaled = piece if root is None else piece * root[place, None]
                 out[:d, :d] += scaled.T @ scaled
         if self.intercept:
@@ -82,6 +76,13 @@ class Columns:
             return np.asarray((table @ table.T).toarray())
         table = np.asarray(self.table, dtype=np.float64)  # fewer rows than columns: the product is what is large
         return np.asarray(table @ table.T)
+
+    def _pieces(self) -> Iterator[tuple[slice, NDArray[np.float64]]]:
+        """Yield places and rows of a dense table in double precision: one in single precision piece by piece."""
+        size = max(1, self.n_rows) if self.table.dtype == np.float64 else PIECE
+        for low in range(0, max(1, self.n_rows), size):
+            place = slice(low, min(low + size, self.n_rows))
+            yield place, np.asarray(self.table[place], dtype=np.float64)
 
     def _double(self) -> Any:
         """Return the sparse table in double precision: scipy would sum products of float32 in float32."""
