@@ -160,9 +160,9 @@ def test_ridge_and_svm(folder: Folder) -> None:
         passes(*folder.one("--labels-public", model="lasso", radius=60, schema=schema)).stdout, "mean squared error"
     )
     result = passes(*folder.one("--no-intercept", model="svm", epsilon="inf", delta=None, tol=1e-3))
-    assert re.search(r"block-preconditioned L-BFGS", result.stdout)
+    assert re.search(r"Newton's method on all columns", result.stdout)
     result = passes(*folder.one(epsilon="inf", delta=None, max_iter=1))
-    assert "did not converge in 1 rounds; raise --max-iter" in result.stderr
+    assert "did not converge in 1 steps; raise --max-iter" in result.stderr
 
 
 def test_two_tables_are_joined_by_a_query(folder: Folder) -> None:

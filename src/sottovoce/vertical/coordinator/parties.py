@@ -44,7 +44,7 @@ class Parties(ABC):
     An object talks to each party in one session of its own, one request after the other; `session` opens another one,
     for a training that may run beside others. A carrier implements `_send` alone, and may send the same bytes again
     when it does not know whether they arrived: the party answers them once. With a `checkpoint` a training that fails
-    leaves its sessions open: what parties keep of them is for the run that is resumed.
+    leaves its sessions open.
 
     Attributes
     ----------
