@@ -2,7 +2,6 @@
 
 import itertools
 import pickle
-from contextlib import ExitStack
 
 import numpy as np
 import pytest
@@ -15,7 +14,7 @@ from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
 from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products
-from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
+from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum, most_rows
 from sottovoce.privacy.adjacency import Adjacency
 
 TEAM = Team(1, None)
@@ -45,7 +44,7 @@ def in_python(raw, y, constant, label):
 
 
 def integers(triangle):
-    high, low = (words.astype(object) for words in (triangle.numbers.high, triangle.numbers.low))
+    high, low = (words.astype(object) for words in (triangle.high, triangle.low))
     return high * 2**32 + low
 
 
@@ -100,7 +99,7 @@ def test_sums_beyond_a_word_are_carried_over():
         words += terms
         wanted = wanted + terms.astype(object)
     assert np.abs(wanted).min() > 2**64
-    one = WholeNumbers(*sums.total())
+    one = sums.total()
     assert (one.high.astype(object) * 2**32 + one.low).tolist() == wanted.tolist()
     assert ((one.low >= 0) & (one.low < 2**32)).all()
     two = one + one
@@ -150,22 +149,10 @@ def test_a_growing_sum_is_exact_whatever_is_added_and_however_wide_it_is(steps, 
         term = quarters * 2**40 * n_rows
         sums.add(np.full((2, width), [[float(term)], [-float(term)]]), n_rows)
         wanted += term
-    total = WholeNumbers(*sums.total())
+    total = sums.total()
     assert total.are_within((2, width), abs(wanted))
     for row, number in enumerate((wanted, -wanted)):
         assert set(zip(total.high[row].tolist(), total.low[row].tolist(), strict=True)) == {divmod(number, 2**32)}
-
-
-@pytest.mark.parametrize("count", [0, 1, 3])
-def test_threads_take_sums_in_turn_and_nobody_two_at_once(count):
-    shared = Shared(list, count)
-    for _ in range(2):
-        assert shared._free.qsize() == len(shared.all)  # or the next line would wait for ever
-        with ExitStack() as stack:
-            taken = [stack.enter_context(shared.one()) for _ in shared.all]
-            assert shared._free.empty()
-        assert sorted(map(id, taken)) == sorted(map(id, shared.all))
-    assert len(shared.all) == max(1, count)
 
 
 def test_rounding_errors_are_bounded_for_ten_times_a_stand_in():

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import add
+from queue import SimpleQueue
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -25,7 +26,7 @@ from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.kernels import passes, whole
-from sottovoce.central.sums.whole_numbers import Shared, WholeNumbers, WholeSum, most_rows
+from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum, most_rows
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
 
@@ -55,24 +56,21 @@ class LabelColumn:
         return column
 
 
-@dataclass(frozen=True)
-class Triangle:
-    """The upper triangle of a symmetric matrix of whole numbers, line by line."""
-
-    width: int
-    numbers: WholeNumbers  # in units of 2^-42
-
-    def __add__(self, other: "Triangle") -> "Triangle":
-        return Triangle(self.width, self.numbers + other.numbers)
+class Triangle(WholeNumbers):
+    """The upper triangle of a symmetric matrix, line by line, in units of 2^-42."""
 
     @property
     def entries(self) -> Vector:
         """The entries in double precision, each rounded once."""
-        return self.numbers.doubles(_GRID**2)
+        return self.doubles(_GRID**2)
+
+    @property
+    def width(self) -> int:
+        return _width(len(self.low))
 
     @property
     def matrix(self) -> Vector:
-        return symmetric(self.entries, self.width)
+        return symmetric(self.entries)
 
 
 @dataclass(frozen=True)
@@ -90,18 +88,24 @@ class Gram(Operation[Triangle]):
         width = self.width(part)
         # fewer threads add at once where their matrices would need too much memory
         most = min(part.n_parts, _MOST_ENTRIES // width**2)
-        sums = Shared(lambda: Products(width), most)
+        adders = [Products(width) for _ in range(max(1, most))]
+        free = SimpleQueue[Products]()  # sums are exact, so it does not matter who adds to which
+        for adder in adders:
+            free.put(adder)
 
         def task(place: int, lo: int, hi: int, block: Rows, *labels: NDArray[Any]) -> None:
             for first in range(lo, hi, self.at_once):
                 end = min(first + self.at_once, hi)
                 rows, border = self.given(part, block, first, end, *labels)
-                with sums.one() as adder:
+                adder = free.get()
+                try:
                     adder.add(rows, first, end, border)
+                finally:
+                    free.put(adder)
 
         part.sweep(task, reads=() if self.label is None else (LABEL,))
-        found, upper = reduce(add, (adder.total() for adder in sums.all)), np.tri(width, dtype=bool).T
-        return Triangle(width, WholeNumbers(found.high[upper], found.low[upper]))
+        found, upper = reduce(add, (adder.total() for adder in adders)), np.tri(width, dtype=bool).T
+        return Triangle(found.high[upper], found.low[upper])
 
     def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> tuple[Rows, Vector]:
         """Return the rows of which some are added, and what these have in further columns."""
@@ -111,9 +115,7 @@ class Gram(Operation[Triangle]):
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
         width = self.width(columns)
-        if type(answer) is not Triangle or answer.width != width or type(answer.numbers) is not WholeNumbers:
-            return False
-        return answer.numbers.are_within((width * (width + 1) // 2,), n_rows * _MOST)
+        return type(answer) is Triangle and answer.are_within((width * (width + 1) // 2,), n_rows * _MOST)
 
 
 class Products:
@@ -160,11 +162,16 @@ class Products:
     def total(self) -> WholeNumbers:
         if self._filled:
             self._multiply()
-        return WholeNumbers(*self.sum.total())
+        return self.sum.total()
 
 
-def symmetric(entries: Vector, width: int) -> Vector:
+def _width(n_entries: int) -> int:
+    return (math.isqrt(8 * n_entries + 1) - 1) // 2
+
+
+def symmetric(entries: Vector) -> Vector:
     """Return the symmetric matrix of which ``entries`` are the upper triangle, line by line."""
+    width = _width(len(entries))
     matrix = np.empty((width, width))
     upper = np.triu_indices(width)
     matrix[upper] = entries
@@ -251,5 +258,4 @@ def gram(
     """
     ask = ReleasedGram(label, label_weight) if at is None else CurvatureGram(w=at)
     noisy = yield Release(words, ask, mechanism)
-    width = (math.isqrt(8 * len(noisy) + 1) - 1) // 2
-    return symmetric(noisy / coordinate_factors(width), width)
+    return symmetric(noisy / coordinate_factors(_width(len(noisy))))

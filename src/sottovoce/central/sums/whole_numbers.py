@@ -3,19 +3,14 @@
 A number is ``high * 2^32 + low`` with 0 <= low < 2^32. Each pair of words is unique, so equal sums are equal words.
 """
 
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
-from queue import SimpleQueue
-from typing import Final, Generic, TypeVar
+from typing import Final, Self
 
 import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import Ticks, are_ticks
 from sottovoce.privacy.adjacency import Adjacency
-
-T = TypeVar("T")
 
 _SHIFT: Final = 32
 _MASK: Final = 2**_SHIFT - 1
@@ -30,9 +25,9 @@ class WholeNumbers:
     high: Ticks
     low: Ticks
 
-    def __add__(self, other: "WholeNumbers") -> "WholeNumbers":
+    def __add__(self, other: Self) -> Self:
         low = self.low + other.low
-        return WholeNumbers(self.high + other.high + (low >> _SHIFT), low & _MASK)
+        return type(self)(self.high + other.high + (low >> _SHIFT), low & _MASK)
 
     def are_within(self, shape: tuple[int, ...], most: int) -> bool:
         """Return whether these are words of that shape, of numbers of at most ``most`` in size, up to its rounding."""
@@ -83,32 +78,10 @@ class WholeSum:
         self.words &= _MASK
         self._rows = 1  # what is left is less than 2^32, or what one row adds
 
-    def total(self) -> tuple[Ticks, Ticks]:
+    def total(self) -> WholeNumbers:
         self._carry()
         assert self._high is not None
-        return self._high, self.words
-
-
-class Shared(Generic[T]):
-    """Some sums that threads take in turn: where sums are exact, it does not matter who adds to which.
-
-    ``make``: makes one that is empty.
-    """
-
-    def __init__(self, make: Callable[[], T], count: int) -> None:
-        self.all = [make() for _ in range(max(1, count))]
-        self._free = SimpleQueue[T]()
-        for one in self.all:
-            self._free.put(one)
-
-    @contextmanager
-    def one(self) -> Generator[T]:
-        """Take one that no other thread has; wait for it."""
-        taken = self._free.get()
-        try:
-            yield taken
-        finally:
-            self._free.put(taken)
+        return WholeNumbers(self._high, self.words)
 
 
 MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
