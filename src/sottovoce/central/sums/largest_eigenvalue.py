@@ -1,9 +1,10 @@
 r"""The largest eigenvalue of X'X, released once with a small share of the budget.
 
 With rows |x_i| <= 1, lambda_max(X'X) moves by at most 1 between neighbours. Rows so long that X'X would cost more than
-the training are projected first: each is multiplied by a public matrix Q of few columns, with one entry +1 or -1 in
+the training are projected first: each is multiplied by a public matrix Q of few columns, with four entries +-1/2 in
 each line, and shortened to norm 1 again. For a direction v that carries the rows |Q'v| is near 1, so the largest
-eigenvalue of the projected rows is near that of the rows, or above it. Sums, mechanism and sensitivity are the same.
+eigenvalue of the projected rows is near that of the rows, or above it: two columns that share one entry's place, and
+would cancel there, hardly share four. Sums, mechanism and sensitivity are the same.
 Proofs: ``docs/privacy/dp_scd.md``, Proposition 3.
 """
 
@@ -37,7 +38,8 @@ _SOLVER: Final = 4.0  # times width 2^-53 of the norm: what a symmetric eigensol
 
 # of the projection
 _COLUMNS: Final = 128  # k
-_SPREAD: Final = 1.0 + 2.0 / math.sqrt(_COLUMNS)  # a public factor: |Q'v|^2 may be so much below 1
+_EACH: Final = 4  # entries of a line of Q
+_SPREAD: Final = 1.0 + 3.0 / math.sqrt(_COLUMNS)  # a public factor: |Q'v|^2 may be so much below 1
 _SEED: Final = 1  # Q is public: any fixed value will do
 _ENTRIES: Final = 2**22  # of rows in doubles, projected at once
 _FEWEST: Final = 32  # rows
@@ -107,6 +109,8 @@ class OfProjectedRows(LargestEigenvalue):
 @lru_cache(maxsize=4)
 def _public_matrix(width: int) -> Any:
     """Return Q: the columns are as equally filled as can be."""
-    rng = np.random.Generator(np.random.PCG64(_SEED))
-    column = rng.permutation(np.arange(width) % _COLUMNS)
-    return sp.csr_array((rng.choice([-1.0, 1.0], width), (np.arange(width), column)), shape=(width, _COLUMNS))
+    rng, size = np.random.Generator(np.random.PCG64(_SEED)), _COLUMNS // _EACH
+    columns = [rng.permutation(np.arange(width) % size) + size * block for block in range(_EACH)]
+    signs = rng.choice([-1.0, 1.0], _EACH * width) / math.sqrt(_EACH)
+    places = np.tile(np.arange(width), _EACH), np.concatenate(columns)
+    return sp.csr_array((signs, places), shape=(width, _COLUMNS))
