@@ -80,7 +80,7 @@ def test_a_table_is_read_as_it_was_written(
     tmp_path_factory: pytest.TempPathFactory, data: Any, name: str, header: bool, delimiter: str | None
 ) -> None:
     """Whatever is in its cells and between its lines; and each row knows its line."""
-    end, mark, skipped = (data.draw(st.sampled_from(each)) for each in (("\n", "\r\n"), ("", "\ufeff"), (0, 2)))
+    end, mark, skipped = (data.draw(st.sampled_from(each)) for each in (("\n", "\r\n", "\r"), ("", "\ufeff"), (0, 2)))
     rows = data.draw(st.lists(st.tuples(*[st.sampled_from(CELLS)] * 3), min_size=1, max_size=6))
     named = ("a", " b ", "é c") if header else None
     lines, places = ["title, of one cell"] * skipped, []
