@@ -14,7 +14,6 @@ import pandas as pd
 import pytest
 
 import sottovoce as sv
-from sottovoce.cli._rows import RowReader
 from sottovoce.estimators.persistence import load_model
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from support.commands import fails, passes, run
@@ -195,7 +194,7 @@ def test_an_interrupt_says_what_became_of_the_budget(folder: Path, monkeypatch: 
     book.create("visits", epsilon=100.0, delta=1e-3)
     charged = ("--ledger", "sqlite:///budget.db", "--dataset", "visits")
     with monkeypatch.context() as patch:
-        patch.setattr(RowReader, "open", interrupted)
+        patch.setattr(sys.modules["sottovoce.cli.fit"], "open_rows", interrupted)
         result = run(*given)
         assert (result.exit_code, result.stdout, result.stderr) == (130, "", "interrupted\n")
     with monkeypatch.context() as patch:

@@ -95,57 +95,41 @@ class OpenedTable:
             yield table.text(chosen[table.first_row : table.first_row + table.n_rows], layout)
 
 
-@dataclass(frozen=True)
-class RowReader:
-    """What turns CSV and Parquet into rows and labels: numbers are in [-1, 1], bins and categories 0 or 1."""
+def open_rows(
+    encoder: Encoder, reading: Reading, path: Path, *, quiet: bool, labelled: bool = True,
+    beside: Collection[str] = (), n_more: int | None = None,
+) -> OpenedTable:  # fmt: skip
+    """Return the table in a file, of which only lines and columns were looked at, and no value.
 
-    encoder: Encoder  # of the schema, which says what is public
-    reading: Reading  # how files are written
+    ``quiet``: False draws on stderr how much of the file was read, each time that it is.
+    ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
+    ``beside``: further columns that are used.
+    ``n_more``: how many numbers come of a row; so few are read at a time that all is small. None counts the rows.
+    """
+    schema = encoder.schema
+    width = (n_more or 0) + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
+    table = reading.batches(
+        path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
+        most_rows=max(1, min(MOST_ROWS, _NUMBERS // width)),
+    )  # fmt: skip
+    used = [*(column.name for column in schema.feature_columns), *beside]
+    if labelled:
+        used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
+    for name in used:
+        table.cells(name)  # says which columns there are
+    if labelled and schema.unit is not None:
+        table.cells(schema.unit).refuse_as_names()
+    note_unused(table, {*schema.column_names, *used})
+    bar = partial(reading_bar, path, table, shown=not quiet)
+    if n_more is None:
+        with bar():
+            _ = table.n_rows
 
-    @property
-    def schema(self) -> Schema:
-        return self.encoder.schema
+    def people() -> Any:
+        return np.concatenate([encoder.groups(part) for part in table.batches([str(schema.unit)])])
 
-    def open(
-        self, path: Path, *, quiet: bool, labelled: bool = True, beside: Collection[str] = (), n_more: int | None = None
-    ) -> OpenedTable:
-        """Return the table in a file, of which only lines and columns were looked at, and no value.
-
-        ``quiet``: False draws on stderr how much of the file was read, each time that it is.
-        ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
-        ``beside``: further columns that are used.
-        ``n_more``: how many numbers come of a row; so few are read at a time that all is small. None counts the rows.
-        """
-        encoder, schema = self.encoder, self.schema
-        width = (n_more or 0) + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
-        table = self.reading.batches(
-            path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
-            most_rows=max(1, min(MOST_ROWS, _NUMBERS // width)),
-        )  # fmt: skip
-        used = self._refuse_lacking(table, labelled, beside)
-        bar = partial(reading_bar, path, table, shown=not quiet)
-        if n_more is None:
-            with bar():
-                _ = table.n_rows
-
-        def people() -> Any:
-            return np.concatenate([encoder.groups(part) for part in table.batches([str(schema.unit)])])
-
-        groups = None if schema.unit is None else people
-        return OpenedTable(encoder, table, self.reading.layout(schema.layout), used, bar, labelled, groups)
-
-    def _refuse_lacking(self, table: Table | BatchedTable, labelled: bool, beside: Collection[str]) -> list[str]:
-        """Refuse a table without a column that is used, tell which columns are not, and return those that are."""
-        schema = self.schema
-        used = [*(column.name for column in schema.feature_columns), *beside]
-        if labelled:
-            used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
-        for name in used:
-            table.cells(name)  # says which columns there are
-        if labelled and schema.unit is not None:
-            table.cells(schema.unit).refuse_as_names()
-        note_unused(table, {*schema.column_names, *used})
-        return used
+    groups = None if schema.unit is None else people
+    return OpenedTable(encoder, table, reading.layout(schema.layout), used, bar, labelled, groups)
 
 
 def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:

@@ -10,7 +10,7 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._holdout import check_room_of
 from sottovoce.cli._models import EvaluationBudget
 from sottovoce.cli._output import check_outputs, print_rows, write_or_keep, write_page
-from sottovoce.cli._rows import RowReader
+from sottovoce.cli._rows import open_rows
 from sottovoce.cli.predict import without_schema
 from sottovoce.estimators.persistence import load_model
 from sottovoce.evaluation import evaluate as evaluate_model
@@ -51,7 +51,7 @@ def evaluate(
         Ledger(str(budget.ledger)).spent(str(budget.dataset))  # is it there? before the table is read
     if schema is None:
         raise without_schema(model)
-    opened = RowReader(Encoder(schema), reading).open(table, quiet=False)
+    opened = open_rows(Encoder(schema), reading, table, quiet=False)
     check_room_of(opened, 1, BYTES_A_ROW, budget.n_public, scratch)
     found = evaluate_model(estimator, opened.unread(scratch), **{**given, **facts})  # values are read after the charge
     if out is not None:

@@ -14,7 +14,7 @@ from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
 from sottovoce.cli._holdout import check_room_for_fit, split_by_coins
 from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target, model_rows
-from sottovoce.cli._rows import RowReader, given_schema
+from sottovoce.cli._rows import given_schema, open_rows
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable
@@ -163,14 +163,14 @@ def fit(
     reading.refuse_unknown(table)
     described = unit.described(given_schema(schema, target, table), schema)
     model = model_by_target(model, described.label_bounds, described.target, quiet=quiet)
-    reader = RowReader(Encoder(described), reading)
+    encoder = Encoder(described)
     estimator = make_estimator(
         model,
         classes=described.classes,
         label_bounds=described.label_bounds,
         options={
             **training.arguments(),
-            **_bounds(training, model, reader.encoder),
+            **_bounds(training, model, encoder),
             "max_rows_per_group": described.max_rows_per_unit,
             "verbose": int(not quiet and sys.stderr.isatty()),
         },
@@ -178,7 +178,7 @@ def fit(
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(training.ledger, training.dataset):
         Ledger(str(training.ledger)).spent(str(training.dataset))  # is it there? before the table is read
-    split, opened = None, reader.open(table, quiet=quiet)
+    split, opened = None, open_rows(encoder, reading, table, quiet=quiet)
     if holdout.holdout is not None:
         opened.refuse_unwritable()  # before the charge
         split = split_by_coins(opened, holdout.holdout, training.random_state)

@@ -18,7 +18,7 @@ from sottovoce._files import whole_file
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import is_terminal, write_data
 from sottovoce.cli._output import check_output, say_how_good
-from sottovoce.cli._rows import RowReader
+from sottovoce.cli._rows import open_rows
 from sottovoce.estimators.persistence import load_model
 from sottovoce.estimators.remote import count_right, r_squared_of, sum_squares
 from sottovoce.exceptions import ParameterError, SottovoceError
@@ -50,7 +50,7 @@ def predict(
     if schema is None:
         raise without_schema(model)
     # nobody's row is asked for
-    reader = RowReader(Encoder(replace(schema, unit=None, max_rows_per_unit=None)), reading)
+    encoder = Encoder(replace(schema, unit=None, max_rows_per_unit=None))
     ids = list(dict.fromkeys(ids))
     classes = [] if not proba else [f"probability of {name}" for name in estimator.classes_]
     names = ["prediction", *classes]
@@ -61,7 +61,7 @@ def predict(
     n_rows, parts = 0, []
     # bars and predictions do not share a terminal
     quiet = out is None and is_terminal()
-    opened = reader.open(table, labelled=score, beside=ids, n_more=1 + len(classes), quiet=quiet)
+    opened = open_rows(encoder, reading, table, labelled=score, beside=ids, n_more=1 + len(classes), quiet=quiet)
     with _written(out) as write, closing(opened.parts()) as stream:
         for number, (cells, X, y) in enumerate(stream):
             predicted = estimator.predict(X)

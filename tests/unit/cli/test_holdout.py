@@ -9,7 +9,7 @@ import pytest
 from sottovoce.cli import _rows
 from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._options import Reading
-from sottovoce.cli._rows import OpenedTable, RowReader
+from sottovoce.cli._rows import OpenedTable, open_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import IgnoredColumn, NumericColumn, Schema
 from sottovoce.tables.encoding import Encoder
@@ -26,8 +26,8 @@ def opened(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ope
     path.write_text("x,y,who\n" + "".join(f"{k},{k},{who or ''}\n" for k, who in enumerate(PEOPLE)))
     numbers = NumericColumn("x", bounds=(0, N)), NumericColumn("y", bounds=(0, N)), IgnoredColumn("who")
     unit = ("who", 1) if request.param else (None, None)
-    reader = RowReader(Encoder(Schema(numbers, target="y").with_unit(*unit)), Reading(None, None, None, 0, None, None))
-    return reader.open(path, quiet=True)
+    encoder = Encoder(Schema(numbers, target="y").with_unit(*unit))
+    return open_rows(encoder, Reading(None, None, None, 0, None, None), path, quiet=True)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])
