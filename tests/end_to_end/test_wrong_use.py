@@ -59,7 +59,6 @@ WRONG = [
     *((f"{FIT} --class-weight {wrong}", r"--class-weight must be one weight for each class, such as no=1,yes=3; got")
       for wrong in ("low", "low=1,low=2", "low=x,high=1", "=1")),
     (f"{FIT} --class-weight low=1", r"one weight for each class"),
-    (f"{FIT} --verbose --quiet", r"--quiet prints less, and --verbose more"),
     (f"{FIT} --table-name ' '", r"--table-name must be a string that is not empty"),
     # schemas
     (f"{FIT} --target wage", r"s\.toml: the schema has no column 'wage'\. Did you mean 'age'"),

@@ -13,7 +13,7 @@ from sottovoce._validation import MAX_EPSILON, filled_text, number
 from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
 from sottovoce.cli._holdout import check_room_for_fit, split_by_coins
-from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target, model_rows
+from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target
 from sottovoce.cli._rows import given_schema, open_rows
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
@@ -136,7 +136,6 @@ def fit(
     table_name: str | None = cli.option("--table-name", "What the receipt calls the table; public, and not checked."),
     force: cli.ForceOption = False,
     quiet: bool = cli.flag("--quiet", "No progress on stderr, nothing on stdout."),
-    in_full: bool = cli.flag("--verbose", "Print all of the model's facts and its receipt, and not five lines."),
     as_json: bool = cli.JSON,
     holdout: _Holdout,
 ) -> None:
@@ -154,7 +153,6 @@ def fit(
         inputs=(table, schema, model_card),
         overwrite=force,
     )
-    cli.refuse_options("prints less, and --verbose more: give one of them", {"--quiet": quiet and in_full})
     if report is None:
         cli.refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
@@ -200,18 +198,13 @@ def fit(
         output.write_page(report, receipt_page(estimator.guarantee_, model_card=card))
     if not quiet and not as_json:
         guarantee = estimator.guarantee_
-        told = holdout.told(described)
-        if in_full:
-            output.print_rows(f"Model {out}", [*model_rows(estimator, described), *told])
-            output.print_rows(f"Receipt {receipt}", guarantee.rows())
-        else:
-            output.print_rows(f"Model {out}", [
-                ("model", f"{type(estimator).__name__}, predicts {described.target}"), *told,
-                *_lost_in_noise(guarantee), ("promise", guarantee.statement()),
-                ("rests on", f"facts taken as public or true: {len(guarantee.assumptions)}; confirm each"),
-                ("not covered", f"points that the receipt names: {len(guarantee.not_covered)}"),
-                ("receipt", f"{receipt}; all of it: sottovoce show {out}"),
-            ])  # fmt: skip
+        output.print_rows(f"Model {out}", [
+            ("model", f"{type(estimator).__name__}, predicts {described.target}"), *holdout.told(described),
+            *_lost_in_noise(guarantee), ("promise", guarantee.statement()),
+            ("rests on", f"facts taken as public or true: {len(guarantee.assumptions)}; confirm each"),
+            ("not covered", f"points that the receipt names: {len(guarantee.not_covered)}"),
+            ("receipt", f"{receipt}; all of it: sottovoce show {out}"),
+        ])  # fmt: skip
     evaluation = holdout.evaluation(out)
     found = None
     if split is not None and evaluation is not None:
