@@ -7,6 +7,8 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, Final, TypeVar, cast
 
+import numpy as np
+
 from sottovoce.exceptions import ParameterError
 
 _Fit = TypeVar("_Fit", bound=Callable[..., Any])
@@ -36,6 +38,7 @@ def whole_fit(fit: _Fit) -> _Fit:
     An interrupt could otherwise leave the classes of the new data beside the coefficients of the old.
     """
     takes = [name for name in inspect.signature(fit).parameters if name != "self"]
+    quiet = np.errstate(all="ignore")(fit)  # what somebody had NumPy say, or raise, of a number would tell of a row
 
     @wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -53,7 +56,7 @@ def whole_fit(fit: _Fit) -> _Fit:
                 _BUSY[id(self)], taken = (self, threading.get_ident()), True
             before = dict(vars(self))
             try:
-                return fit(self, *arguments, **named)
+                return quiet(self, *arguments, **named)
             except BaseException as error:
                 self.__dict__ = before
                 if "guarantee_" in before:

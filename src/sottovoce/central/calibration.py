@@ -60,7 +60,7 @@ _WORDS: Final = "noisy sums over rows that depend on prediction and label: slope
 
 _SPREAD: Final = (0.05, 0.05)  # variance of a row's term in the equations, for the sampling error
 _STEEPNESS: Final = (0.3, 0.35)  # of the equations, by row, in log slope and shift
-_SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
+SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
 _LEAST_EIGENVALUE: Final = 0.005  # of wide tables: theirs are never spread evenly
 _SURE: Final = 3.0  # standard deviations, of noise and rows that move, by which a cut has to be better
 _BEYOND: Final = 2.0 * NODES[-1]  # where a cut leaves all rows on one side
@@ -86,7 +86,7 @@ def share_by_rule(given: float | None, facts: TrainingFacts) -> float:
     mu = gaussian_mu(facts.epsilon, facts.delta)
     # the sums for numbers are not cut by person, as passes are: for several rows they would be noise
     of_numbers = not facts.loss.is_classification and facts.neighbours.rows == 1
-    is_one = facts.n_models == 1 and (isinstance(facts.loss, Logistic) or of_numbers) and facts.alpha <= _SHORT_BY_WISH
+    is_one = facts.n_models == 1 and (isinstance(facts.loss, Logistic) or of_numbers) and facts.alpha <= SHORT_BY_WISH
     return share_for(mu * facts.n_units) if is_one and mu <= HARDLY_ANY_NOISE else 0.0
 
 

@@ -242,7 +242,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
                 "bagging with bootstrap=True copies rows, and a row that is there k times costs k times epsilon. Give "
                 "bootstrap=False, with max_samples below 1."
             )
-        models, size = self.known_models(), size_before_reading(X)
+        models, size = self.known_models(), size_before_reading(X, reading.least_rows(self))
         plan_for = cache(self.plan_for)
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = is_charged(self.ledger, self.dataset)
@@ -352,13 +352,13 @@ def absent(message: str) -> Any:
     return property(missing, doc="Not there, and an error says what is.")
 
 
-def size_before_reading(X: Any) -> tuple[int, int] | None:
-    """Return the public size; None for what is not a table or has no rows, which is refused where it is read."""
+def size_before_reading(X: Any, least: int = 1) -> tuple[int, int] | None:
+    """Return the public size; None for what is no table or has too few rows, which is refused where it is read."""
     try:
         size = public_size(X)
     except (TypeError, ValueError):
         return None
-    return size if min(size) > 0 else None
+    return size if size[0] >= least and size[1] > 0 else None
 
 
 def plan(estimator: PrivateEstimator[PlanT], n_samples: int, n_features: int) -> PlanT:

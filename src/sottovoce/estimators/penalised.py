@@ -17,7 +17,7 @@ from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.data.beside import Remember
-from sottovoce.central.data.labels import WeighRows
+from sottovoce.central.data.labels import NEGLIGIBLE, WeighRows
 from sottovoce.central.data.lengths import ScaleRows
 from sottovoce.central.data.operation import Change, Holder
 from sottovoce.central.data.part import RowUnit
@@ -29,7 +29,6 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import DataError, ParameterError
 
 _LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
-_NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
 
 # what these estimators take and leave, each declared once
 STANDARD_ERRORS: Final[Any] = attribute(
@@ -275,7 +274,7 @@ def checked_sample_weights(given: Any, n_samples: int, max_sample_weight: object
             "weights by a public constant before fit."
         )
     shares: Vector = np.clip(values, 0.0, most) / most
-    return np.where(shares < _NEGLIGIBLE, 0.0, shares)
+    return np.where(shares < NEGLIGIBLE, 0.0, shares)
 
 
 def _checked_bound(given: object) -> float:

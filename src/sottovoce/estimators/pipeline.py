@@ -638,8 +638,7 @@ def _row_after(name: str, step: Any, row: Any) -> Any:
     if hasattr(step, "schema") and hasattr(step, "get_feature_names_out"):  # a public encoder knows its columns
         return np.ones((1, len(clone(step).fit(row).get_feature_names_out())))
     try:
-        with warnings.catch_warnings(), np.errstate(all="ignore"):
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
             return row_by_row(step).fit_transform(row)
     except Exception as error:
         raise ParameterError(

@@ -55,14 +55,19 @@ class UnreadTable:
 
 def least_rows(estimator: Any) -> int:
     """Return how few rows a fit takes: none where their number is secret, for a refusal would tell it."""
-    given = getattr(estimator, "adjacency", None)
+    given = getattr(getattr(estimator, "estimator", estimator), "adjacency", None)  # of a search: that of its model
     is_secret = isinstance(given, (str, Adjacency)) and given in (Adjacency.ADD_REMOVE, Adjacency.ADD_REMOVE.value)
     return int(not is_secret or estimator.epsilon == math.inf)
 
 
 def public_size(X: Any) -> tuple[int, int]:
     """Return the numbers of rows and columns of a table whose values are not looked at."""
-    return _num_samples(X), _num_features(X)
+    try:
+        return _num_samples(X), _num_features(X)
+    except IndexError:
+        raise DataError(
+            "X is a list without rows, which does not tell its columns: give an array of the shape (0, n_features)."
+        ) from None
 
 
 def check_public_sizes(X: Any, y: Any) -> None:

@@ -192,7 +192,7 @@ class DPSearchCV(AroundModel, MetaEstimatorMixin, PrivateEstimator[SearchPlan]):
             )
         held_out, n_rows = plan.validation_size, plan.n_samples
         chance = held_out**n_rows + (1.0 - held_out) ** n_rows
-        if chance > _MOST_CHANCE and size_before_reading(X):
+        if chance > _MOST_CHANCE and size_before_reading(X, least_rows(self)):
             raise ParameterError(
                 f"validation_size={held_out:g} is no choice for n_samples={n_rows}: with one random coin a row, all or "
                 f"none would be held out with probability {chance:.2g}, and what is charged would be lost. Change "

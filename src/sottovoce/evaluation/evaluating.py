@@ -56,6 +56,7 @@ _HOW: Final = "predict_proba", "decision_function"
 _COLUMNS: Final = re.compile("feature|columns are missing", re.IGNORECASE)  # in words of others about columns
 
 
+@np.errstate(all="ignore")  # what somebody had NumPy say, or raise, of a number would tell of a row
 def evaluate(
     model: Any,
     X: Any,
@@ -137,7 +138,7 @@ def evaluate(
     model = getattr(model, "best_estimator_", model)  # of a search
     person = _unit(X, groups, max_rows_per_group)
     plan = evaluation_plan(
-        model, 1 if X is None else _size(X), epsilon=epsilon, delta=delta, max_rows_per_group=person,
+        model, 1 if X is None else _num_samples(X), epsilon=epsilon, delta=delta, max_rows_per_group=person,
         label_bounds=label_bounds, adjacency=adjacency, n_public=n_public, accept_delta=accept_delta,
     )  # fmt: skip
     _ = plan.event  # refuses what no noise can meet
@@ -155,7 +156,7 @@ def evaluate(
         if person is not None:
             if groups is None:
                 groups = X.groups()
-            codes = person_codes(groups, _size(X))
+            codes = person_codes(groups, _num_samples(X))
             rows = _of(rows.whole(), kept_rows(codes, person, streams.generator(Purpose.SAMPLING)))
         with closing(rows):
             driven = released_tables(plan, rows, streams)
@@ -225,8 +226,8 @@ def _unit(X: Any, groups: Any, max_rows_per_group: int | None) -> int | None:
     if unnamed != (max_rows_per_group is None):
         missing, given = ("groups", "max_rows_per_group") if unnamed else ("max_rows_per_group", "groups")
         raise ParameterError(f"{missing} is missing: {given} is given, and the unit of a person needs both.")
-    if groups is not None and _num_samples(groups) != _size(X):
-        raise ParameterError(f"groups must hold one person for each of {_size(X)} rows; got {_num_samples(groups)}.")
+    if groups is not None and _num_samples(groups) != (n := _num_samples(X)):
+        raise ParameterError(f"groups must hold one person for each of {n} rows; got {_num_samples(groups)}.")
     refuse_beside(X, groups=groups)
     return max_rows_per_group
 
@@ -245,16 +246,11 @@ def _check_columns(model: Any, X: Any) -> None:
         check_columns(model, X, reset=False)
     elif (row := example_of(X)) is not None:
         try:
-            with warnings.catch_warnings(), np.errstate(all="ignore"):
-                warnings.simplefilter("ignore")
+            with warnings.catch_warnings(action="ignore"):
                 model.predict(row)
         except Exception as error:
             if sp.issparse(X) or _COLUMNS.search(str(error)):
                 raise ParameterError(f"{type(model).__name__} does not take the columns of X: {error}") from error
-
-
-def _size(X: Any) -> int:
-    return int(X.shape[0]) if isinstance(X, UnreadTable) else int(_num_samples(X))
 
 
 def _of(rows: ScoredRows, kept: Any) -> ScoredRows:

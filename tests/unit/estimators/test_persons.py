@@ -2,6 +2,7 @@
 
 import json
 import warnings
+from contextlib import suppress
 
 import numpy as np
 import pandas as pd
@@ -94,20 +95,27 @@ def test_the_same_whatever_threads_and_storage(monkeypatch):
     assert all(np.array_equal(found[0], one) for one in found)
 
 
-def test_a_secret_number_of_rows_is_told_by_no_refusal():
+def test_a_secret_number_of_rows_is_told_by_no_refusal_and_no_warning():
     secret = {"epsilon": 1.0, "delta": 1e-6, "adjacency": "add-remove", "n_public": 100}
     own, log = {**secret, "epsilon": None, "delta": None}, sv.DPLogisticRegression
     steps = [("moved", Normalizer()), ("scaler", sv.DPScaler()), ("model", log(classes=[0, 1]))]
+    search = sv.DPSearchCV(log(**own, classes=[0, 1], data_norm=1.0), {"alpha": [0.1]}, epsilon=1.0, delta=1e-6)
     models = [
-        sv.DPScaler(**secret), sv.DPPipeline(steps, **secret),
+        sv.DPScaler(**secret), sv.DPScaler(**secret, bounds=([0.0] * 3, [1.0] * 3)), sv.DPPipeline(steps, **secret),
         *(log(**secret, classes=[0, 1], data_norm=1.0, solver=one) for one in ("newton", "scd", "momentum", "sgd")),
         log(**secret, classes=[0, 1, 2]), sv.DPRidge(**secret, label_bounds=(0, 1)),
-        sv.DPLasso(**secret, label_bounds=(0, 1), radius=1.0, data_bound=1.0),
-        sv.DPSearchCV(log(**own, classes=[0, 1], data_norm=1.0), {"alpha": [0.1]}, epsilon=1.0, delta=1e-6),
+        *(sv.DPLasso(**secret, label_bounds=(0, 1), radius=one, data_bound=1.0) for one in (1.0, 1e-9)),
+        search, clone(search).set_params(estimator__n_public=5), log(**secret),
     ]  # fmt: skip
-    for n, kind in ((0, np.asarray), (0, pd.DataFrame), (1, np.asarray)):
-        for model in models:
-            assert clone(model).fit(kind(np.ones((n, 3))), np.ones(n, int)).guarantee_.epsilon == 1.0
+
+    def told(model, n, kind=np.asarray):
+        with warnings.catch_warnings(record=True) as said, suppress(ParameterError, DataError):
+            warnings.simplefilter("always")
+            return clone(model).fit(kind(np.ones((n, 3))), np.ones(n, int)).guarantee_.epsilon, len(said)
+        return "refused", len(said)
+
+    found = [{told(model, 0), told(model, 0, pd.DataFrame), told(model, 1)} for model in models]
+    assert [[end for end, _ in ends] for ends in found] == [[1.0]] * (len(models) - 2) + [["refused"]] * 2
 
 
 def test_every_estimator_takes_groups():

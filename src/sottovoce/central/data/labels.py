@@ -22,7 +22,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
 
 _AT_ONCE: Final = 1 << 16  # labels that are read at once
-_NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
+NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
 
 
 class BadLabels(NamedTuple):
@@ -200,7 +200,7 @@ class WeighRows(Change):
         each = np.array(self.shares)
         for _, (codes, weight) in part.columns([LABEL], [WEIGHT]):
             weight *= each[codes]
-            weight[weight < _NEGLIGIBLE] = 0.0
+            weight[weight < NEGLIGIBLE] = 0.0
 
 
 def _given(part: Part) -> Generator[tuple[slice, NDArray[Any]]]:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.data.operation import Holder, Operation
 from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
-from sottovoce.central.data.streamed import StreamedTable, not_finite
+from sottovoce.central.data.streamed import StreamedTable, is_sparse, not_finite
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import CSR
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -82,7 +82,7 @@ class Rows(NamedTuple):
     def kernel(self) -> ScaledRows:
         """The same memory as the kernels take it."""
         X: Any = self.raw
-        if _is_sparse(X):
+        if is_sparse(X):
             X = CSR(X.data, X.indices, X.indptr, X.shape[1])
         elif X.flags.writeable:  # no kernel writes to it; one that is compiled for this serves a memory map, too
             X = X.view()
@@ -99,7 +99,7 @@ class Rows(NamedTuple):
 
     @property
     def work(self) -> float:
-        return float(self.raw.nnz if _is_sparse(self.raw) else self.raw.size)
+        return float(self.raw.nnz if is_sparse(self.raw) else self.raw.size)
 
     def scaled_pieces(self) -> Iterator[Any]:
         """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.
@@ -107,7 +107,7 @@ class Rows(NamedTuple):
         The pieces are the same however the rows are stored. A dense piece is overwritten by the next one.
         """
         raw: Any = self.raw
-        if _is_sparse(raw):
+        if is_sparse(raw):
             for lo in range(0, self.n_samples, PIECE):
                 yield sp.diags_array(self.scale[lo : lo + PIECE]) @ raw[lo : lo + PIECE].astype(np.float64)
             return
@@ -137,16 +137,12 @@ def norm_bounds(scale: Vector, length: Vector, constant: float) -> Vector:
     return np.clip(np.sqrt(scaled**2 + constant**2), _NORM_FLOOR, 1.0)
 
 
-def _is_sparse(raw: Matrix) -> bool:
-    return not isinstance(raw, np.ndarray) and bool(sp.issparse(raw))
-
-
 def describe_not_finite(raw: Matrix, row: int, first_row: int, names: tuple[str, ...] | None) -> str:
     """Return the message about a row with NaN or infinity; ``first_row`` is the place of the first one of ``raw``."""
     if isinstance(raw, StreamedTable):
         values = raw.row(row)
     else:
-        values = raw[[row], :].toarray().ravel() if _is_sparse(raw) else np.asarray(raw[row])
+        values = raw[[row], :].toarray().ravel() if is_sparse(raw) else np.asarray(raw[row])
     return not_finite(values, first_row + row, names).removesuffix(".")
 
 

@@ -31,7 +31,7 @@ from typing import Final
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.calibration import share_by_rule
+from sottovoce.central.calibration import SHORT_BY_WISH, share_by_rule
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import StepRule
@@ -41,7 +41,6 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes, JointSlopes
 from sottovoce.losses import Logistic
 
-_SHORT_BY_WISH: Final = 1e-3  # alpha beyond which the length of the weights is what was asked for
 _REACH: Final = 60.0  # times mu n over
 _WIDE: Final = 0.75  # this power of the number of weights, or of
 _NARROW: Final = 16  # where there are fewer: noise in a score grows no more
@@ -61,7 +60,7 @@ _FINE: Final = 1000.0  # mu n below which the least is reached in fewer steps, h
 
 def pays(facts: TrainingFacts) -> bool:
     """Return whether steps take the place of passes: several classes, rows as units, no penalty that shortens."""
-    return facts.n_models > 2 and facts.max_rows_per_group is None and facts.alpha <= _SHORT_BY_WISH
+    return facts.n_models > 2 and facts.max_rows_per_group is None and facts.alpha <= SHORT_BY_WISH
 
 
 def reach_for(facts: TrainingFacts, mu: float) -> float:
