@@ -11,11 +11,11 @@ from sklearn.pipeline import make_pipeline
 import sottovoce as sv
 from sottovoce import randomness
 from sottovoce.estimators import _callers
-from sottovoce.estimators.search_plan import row_losses
+from sottovoce.estimators.search_plan import row_losses, score_mechanism
 from sottovoce.exceptions import AccountingError, DataError, ParameterError
 from sottovoce.privacy.events import GaussianEvent, RepeatAndSelectEvent
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.trials import TrialCount
+from support.replay import recording
 from support.solvers import by_name
 
 rng = np.random.default_rng(0)
@@ -108,7 +108,7 @@ def test_nothing_tells_the_number_of_trials(monkeypatch, capfd, caplog):
         _callers.forget()
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
-            model = search(space={"alpha": [1e-3]}).fit(X.copy(), Y)
+            model = search(space={"alpha": [1e-3]}, delta=2.0 / len(Y)).fit(X.copy(), Y)  # of which trials warn
         content = model.guarantee_.to_dict()
         del content["model"], content["checksum"]  # the model is released anyway
         noisy = [name for name in content["parameters"] if "noisy" in name or name in ("passes",) or "pass" in name]
@@ -119,29 +119,20 @@ def test_nothing_tells_the_number_of_trials(monkeypatch, capfd, caplog):
     assert not caplog.records
 
 
-def test_the_best_noisy_score_wins(monkeypatch):
+def test_the_best_noisy_score_wins_on_rows_that_coins_hold_out(monkeypatch):
     monkeypatch.setattr(TrialCount, "draw", lambda self, chance: 6)
-    released = []
-    original = GridGaussian.release
-
-    def release(self, ticks, noise):
-        out = original(self, ticks, noise)
-        if (
-            len(ticks) == 1
-            and self.l2_sensitivity < 1.001
-            and abs(self.noise_multiplier - plan.noise_multiplier) < 1e-12
-        ):
-            released.append(float(out[0][0]))
-        return out
-
-    model = search()
-    plan = sv.plan(model, 200, 3)
-    monkeypatch.setattr(GridGaussian, "release", release)
-    model.fit(X, Y)
-    assert len(released) == 6
-    held_out = max(released) * 0.5 / (model.best_score_ - 0.5)
-    assert held_out == pytest.approx(round(held_out))
-    assert 15 < held_out < 70
+    plan, held_out = sv.plan(search(), 200, 3), set()
+    mechanism = score_mechanism(plan.adjacency, plan.noise_multiplier)
+    for seed in range(4):
+        with recording(seed=seed, noise=(1.0,)) as tape:
+            found = search().fit(X, Y).best_score_
+        released = [float(one.released[0]) for one in tape.releases if one.mechanism == mechanism]
+        assert len(released) == 6
+        rows = max(released) * 0.5 / (found - 0.5)
+        assert rows == pytest.approx(round(rows))
+        held_out.add(round(rows))
+    assert all(15 < rows < 70 for rows in held_out)
+    assert len(held_out) > 1  # a public rule would hold out as many each time, and others where one row is gone
 
 
 def test_a_trial_that_overspends_ends_the_search(monkeypatch):
