@@ -112,6 +112,7 @@ class Drawn:
 
         def bits(streams, purpose):
             if purpose is Purpose.NOISE and streams.seeded:
+                assert streams._seed not in self.seeds, "one run draws the same noise for two of its parts"
                 self.seeds.add(streams._seed)
             return kept(streams, purpose)
 
