@@ -160,7 +160,7 @@ def test_sessions_that_are_too_many_end_and_say_so():
     party.handle(opening)
     for _ in range(MOST_OPEN - 1):
         Line(party).ask(Describe())
-    assert len(party._sessions) == MOST_OPEN
+    assert len(party._sessions._open) == MOST_OPEN
     for raw in (opening, first.frame(Describe())):
         assert f"at most {MOST_OPEN} are kept open" in decode(party.handle(raw)).reason
     assert "is not a list of cards" in training.ask(Connect("[1]")).reason  # it is there
@@ -345,7 +345,7 @@ def test_a_training_that_fails_leaves_nothing_behind():
     parties = InProcessParties([bad, good])
     with pytest.raises(PartyError, match=r"party 'bad' failed \(RuntimeError\)"), parties.session() as session:
         session.exchange(ShowColumns(), Payload)
-    assert len(good._sessions) == 0
+    assert len(good._sessions._open) == 0
     with pytest.raises(PartyError):
         parties.exchange(ShowColumns(), Payload)
     assert isinstance(parties.ask("good", Describe(), Description), Description)

@@ -55,9 +55,14 @@ def request(party, message):
     return _LINES.setdefault(party, Line(party)).ask(message)
 
 
+def last_session(party):
+    """Return the session that was last asked something."""
+    return next(reversed(party._sessions._open.values()))
+
+
 def worker_of(party):
     """Return what the party holds of the training that was last asked about."""
-    return party._sessions.last.worker
+    return last_session(party).worker
 
 
 def asked(raw):

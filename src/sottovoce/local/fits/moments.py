@@ -245,5 +245,5 @@ class Moments:
             if len(count) != n_folds:
                 raise ValueError("it counts other folds than it has")
             moments.count[:] = count
-            moments.first.flat, moments.second.flat = np.split(numbers, [moments.first.size])
+            moments.first.flat[:], moments.second.flat[:] = np.split(numbers, [moments.first.size])
         return moments

@@ -92,13 +92,6 @@ class Sessions:
     def __contains__(self, name: bytes) -> bool:
         return name in self._open
 
-    def __len__(self) -> int:
-        return len(self._open)
-
-    @property
-    def last(self) -> Session:
-        return next(reversed(self._open.values()))
-
     def find(self, frame: Frame) -> Session:
         """Return the session of a request, a new one for the first step of a new name.
 

@@ -154,8 +154,7 @@ class Join(Request, code=94):
             facts.one_a_row(self, "labels")
         elif len(self.labels):
             raise RefusalError("Join.labels is for the label holder alone")
-        if not facts.is_helper:
-            facts.check_room("")  # whatever `Poll` calls it
+        facts.check_room("")  # whatever `Poll` calls it
         desk = yield None if facts.is_helper else joint.plan.event
         joint = _joint(worker, self, "connected")
         labels = self.labels.copy() if holds_labels else None
