@@ -14,7 +14,8 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.engines.identity import Identity
+from sottovoce.vertical.engines.engine import EngineError
+from sottovoce.vertical.engines.identity import CARD, Identity
 from sottovoce.vertical.engines.seat import read_canonical
 from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
 from sottovoce.vertical.flare.hardening.gate import Gate
@@ -180,6 +181,14 @@ def test_a_field_of_lists_in_lists_is_no_field_however_deep_they_are(run):
     head = _parts(run.sealed(b""))[0].decode()
     for depth in range(500, 1000):
         assert read_canonical(Envelope, head.replace(f'"{REQUEST}"', "[" * depth + "]" * depth)) is None, depth
+
+
+def test_what_is_signed_as_one_thing_is_signed_as_nothing_else(run):
+    bank = run.identity("bank")
+    for what, other in itertools.permutations((CARD, REQUEST, ANSWER), 2):
+        bank.check("bank", bank.certificate, None, b"x", bank.sign(b"x", what), what)
+        with pytest.raises(EngineError, match="was not signed with its key"):
+            bank.check("bank", bank.certificate, None, b"x", bank.sign(b"x", what), other)
 
 
 def register(run):
