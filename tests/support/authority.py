@@ -11,8 +11,8 @@ from cryptography.x509.oid import NameOID
 _DAY = datetime.timedelta(days=1)
 
 
-def _named(name):
-    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+def _named(*names):
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name) for name in names])
 
 
 def _pem(key):
@@ -24,9 +24,9 @@ def _pem(key):
 class Authority:
     """Makes identities: ``certificate.pem``, ``key.pem`` and ``authority.pem`` in a folder."""
 
-    def __init__(self, name="project"):
+    def __init__(self, name="project", *, ends=_DAY):
         self._key = ec.generate_private_key(ec.SECP256R1())
-        self._certificate = self._make(_named(name), _named(name), self._key.public_key(), -_DAY, _DAY, ca=True)
+        self._certificate = self._make(_named(name), _named(name), self._key.public_key(), -_DAY, ends, ca=True)
 
     def _make(self, subject, issuer, key, begins, ends, *, ca=False):
         now = datetime.datetime.now(datetime.UTC)
@@ -42,10 +42,10 @@ class Authority:
             .sign(self._key, SHA256())
         )
 
-    def identity(self, folder, common_name, *, begins=-_DAY, ends=_DAY, kind="elliptic"):
+    def identity(self, folder, *common_names, begins=-_DAY, ends=_DAY, kind="elliptic"):
         """Make one; return its folder."""
         key = ec.generate_private_key(ec.SECP256R1()) if kind == "elliptic" else rsa.generate_private_key(65537, 2048)
-        made = self._make(_named(common_name), self._certificate.subject, key.public_key(), begins, ends)
+        made = self._make(_named(*common_names), self._certificate.subject, key.public_key(), begins, ends)
         folder.mkdir(parents=True, exist_ok=True)
         (folder / "key.pem").write_bytes(_pem(key))
         (folder / "certificate.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))

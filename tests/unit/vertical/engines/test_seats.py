@@ -230,10 +230,11 @@ def _self_made(folder, authority, folders):
          r"certificate of 'bank' ended on .* must be renewed"),
         (lambda folder, authority, _: authority.identity(folder, "bank", begins=_DAY / 2), "begins on .*: set the clo"),
         (lambda folder, authority, _: authority.identity(folder, "clinic"), "the certificate of 'bank' is another one"),
+        (lambda folder, authority, _: authority.identity(folder, "bank", "clinic"), "of 'bank' is another one's"),
         (lambda folder, authority, _: Authority("project").identity(folder, "bank"), "was not issued by the authority"),
         (_self_made, "'bank' was not issued by the authority"),
     ],
-    ids=["ended", "not begun", "of the coordinator", "of another authority", "self-made"],
+    ids=["ended", "not begun", "of the coordinator", "of two", "of another authority", "self-made"],
 )  # fmt: skip
 def test_an_identity_that_is_not_good_for_a_name_is_refused_by_partners(
     take, authority, folders, tmp_path, monkeypatch, identity, match
@@ -249,6 +250,12 @@ def test_an_identity_that_is_not_good_for_a_name_is_refused_by_partners(
         patch.setattr(Identity, "check", lambda *args: None)
         bank = take("bank", identity=folder)
     _refused(mine, [mine.card, bank.card, third.card], match)
+
+
+def test_nothing_is_good_after_the_end_of_the_authority(take, tmp_path):
+    folder = Authority("project", ends=-_DAY / 2).identity(tmp_path, "bank")
+    with pytest.raises(EngineError, match="the authority's certificate ended on"):
+        take("bank", identity=folder)
 
 
 def test_a_session_certificate_that_has_ended_is_refused(take, monkeypatch):
