@@ -14,8 +14,9 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import counts as counts_module
 from sottovoce.local.collector.counts import BOUNDS, Counts, Pace
 from sottovoce.local.collector.service import make_app, make_apps
-from sottovoce.local.collector.tokens import TokenKey
-from support.collector import PROTOCOL, entry, new_token
+from sottovoce.local.collector.storage import Row
+from sottovoce.local.collector.tokens import TokenKey, token_hash
+from support.collector import PROTOCOL, entry, new_token, report
 from support.in_process import InProcessClient
 
 KEY = bytes(range(32))
@@ -196,6 +197,18 @@ def test_no_number_of_the_process_is_told(store):
             "report_seconds_bucket",
         )
     }  # fmt: skip
+
+
+def test_every_count_is_told_rounded_down(store):
+    """Of requests and of times too: exact ones are a list of arrival times, as the reports are."""
+    counts = Counts(store, lambda: {"busy": 13}, Pace(), paths=["/reports"], timed="/reports")
+    store.insert([Row(token_hash(token), report(token)) for token in (new_token() for _ in range(13))])
+    for status in (200,) * 13 + (503,):
+        counts.count("/reports", status, 0.001)
+    asyncio.run(counts.take())
+    picture = counts.picture
+    assert (picture.stored, picture.refused, picture.requests) == (10, {"busy": 10}, {("/reports", 200): 10})
+    assert set(picture.within) == {10}
 
 
 def test_times_are_sorted_into_buckets(store):
