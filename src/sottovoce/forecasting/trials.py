@@ -125,7 +125,11 @@ class Population(ABC):
         return np.asarray(X / np.maximum(1.0, np.linalg.norm(X, axis=1, keepdims=True)))
 
     def _directions(self, count: int) -> Vector:
-        signs = np.random.default_rng([_SEED, 0]).choice([-1.0, 1.0], (count, self.width))
+        rng = np.random.default_rng([_SEED, 0])
+        signs = rng.choice([-1.0, 1.0], (count, self.width))
+        if len(np.unique(signs, axis=0)) < count:  # nothing tells apart classes of one centre
+            numbers = rng.choice(2**self.width, count, replace=False)
+            signs = 2.0 * (numbers[:, np.newaxis] >> np.arange(self.width) & 1) - 1.0
         return np.asarray(signs * np.sqrt(_falling(self.width, self._shape.lighter)))
 
 
@@ -141,6 +145,10 @@ class Classes(Population):
     @property
     def public(self) -> dict[str, Any]:
         return {"classes": list(self.classes)}
+
+    @property
+    def width(self) -> int:  # there is a corner for each class
+        return max(super().width, (len(self.classes) - 1).bit_length())
 
     @property
     def n_models(self) -> int:

@@ -20,6 +20,13 @@ def test_classes_have_the_shares_and_the_best_accuracy_they_are_told(n_classes, 
     assert population.score(LinearDiscriminantAnalysis().fit(X, y)) == pytest.approx(0.93, abs=0.015)
 
 
+@pytest.mark.parametrize("n_features", [1, 2, 3, 5, 6, 10, 40])
+@pytest.mark.parametrize("n_classes", [2, 3, 5, 12, 32])
+def test_classes_are_told_apart_whatever_the_number_of_columns(n_features, n_classes):
+    population = Classes(n_features, 0.9999, tuple(range(n_classes)), 1.0 / n_classes)
+    assert population._judges[1].max(axis=1).mean() == pytest.approx(0.9999, abs=0.002)
+
+
 def test_numbers_have_the_spread_and_the_best_r2_they_are_told():
     population = Numbers(8, 0.6, (-10.0, 30.0), 0.3)
     X, y = population.table(5000, 1)
