@@ -19,6 +19,7 @@ from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.measures import (
     Measure,
     calibration_of,
+    in_words,
     of_binary,
     of_classes,
     of_losses,
@@ -51,6 +52,7 @@ NAMES: Final[dict[str, str]] = {
     "mae": "mean absolute error",
     "r2": "R^2",
 }
+_SEEN: Final = 4.0  # standard deviations of noise: a count beyond is not noise alone
 _CLASSES: Final = ("accuracy", "balanced_accuracy", "precision", "recall")
 _NUMBERS: Final = ("mse", "rmse", "mae", "r2")
 
@@ -236,14 +238,14 @@ class Evaluation:
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""
         measures = [
-            (self.heading(name), f"{found.value:.4g}   ({found.low:.4g} to {found.high:.4g})")
+            (self.heading(name), "{}   ({})".format(*in_words(found.value, found.low, found.high)))
             for name, found in self._found.items()
         ]
         left_out = f"{max(0.0, self.n_left_out):,.0f}"
-        if self.n_left_out > self.n_rows:
+        if self.n_left_out > max(self.n_rows, _SEEN * self.tables["table"].noise_std):
             known = "numbers" if self.classes is None else f"among {', '.join(map(repr, self.classes))}"
             left_out += f", most of all rows: labels must be {known}, and features finite"
-        counts = [("rows, about", f"{self.n_rows:,.0f}"), ("left out, about", left_out)]
+        counts = [("rows, about", f"{max(0.0, self.n_rows):,.0f}"), ("left out, about", left_out)]
         return [*measures, *counts, ("privacy", self.guarantee_.statement())]
 
     def __repr__(self) -> str:

@@ -50,6 +50,11 @@ class Measure:
         return Measure(*(min(max(number, least), most) for number in (self.value, self.low, self.high)))
 
 
+def in_words(value: float, low: float, high: float) -> tuple[str, str]:
+    """Return an estimate, which the noise can hide, and its interval as texts."""
+    return "unknown" if math.isnan(value) else f"{value:.4g}", f"{low:.4g} to {high:.4g}"
+
+
 def share(table: Table, part: Vector, whole: Vector, level: float) -> Measure:
     """Return the share of the rows of some cells (``whole``) that is in some of them (``part``); both hold 0 and 1."""
     n = max(float(np.sum(table.cells * whole)), 0.0)
@@ -194,7 +199,7 @@ def _mean_of_sizes(table: Table, axis: Axis, level: float) -> Measure:
     even, least = (
         _mean(table, size * sizes, (0.0, largest), level) for sizes in (axis.project(np.abs, 0.0), abs(axis.nodes))
     )
-    unsure = 0.5 * max(even.value - least.value, 0.0)
+    unsure = 0.5 * max(0.0, even.value - least.value)  # 0 where the noise hides both
     return Measure(even.value, max(even.low - unsure, 0.0), min(even.high + unsure, largest))
 
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
 from sottovoce.evaluation.evaluation import NAMES
+from sottovoce.evaluation.measures import in_words
 from sottovoce.evaluation.plan import COUNTS
 from sottovoce.report.pages._document import page
 from sottovoce.report.pages.figures import DIAGONAL, QUARTERS, Drawing
@@ -53,8 +54,8 @@ def evaluation_page(found: Evaluation, *, title: str | None = None) -> str:
         sure=sure,
         left_out=max(0.0, found.n_left_out),
         measures=[
-            (found.heading(name), _MEANINGS[name], f"{getattr(found, name):.4g}", f"{low:.4g} to {high:.4g}")
-            for name, (low, high) in found.intervals.items()
+            (found.heading(name), _MEANINGS[name], *in_words(getattr(found, name), *interval))
+            for name, interval in found.intervals.items()
         ],
         roc=_roc(found) if binary else None,
         calibration=_calibration(found) if found.plan.task == "binary, probabilities" else None,
@@ -89,11 +90,11 @@ def _roc(found: Evaluation) -> Drawing:
     curve = found.roc()
     false = curve["false_positive_rate"]
     band = [*zip(false, curve["high"], strict=True), *zip(false[::-1], curve["low"][::-1], strict=True)]
-    low, high = found.intervals["auc"]
+    area, interval = in_words(found.auc, *found.intervals["auc"])
     return Drawing(
         name="roc-curve",
         title="ROC curve: true-positive rate against false-positive rate",
-        description=f"The area under the curve is {found.auc:.3f}, with 95 % confidence {low:.3f} to {high:.3f}.",
+        description=f"The area under the curve is {area}, with 95 % confidence {interval}.",
         labels=("false-positive rate", "true-positive rate"),
         lines=[("area", band), DIAGONAL, ("curve", list(zip(false, curve["true_positive_rate"], strict=True)))],
         **_SHARES,
