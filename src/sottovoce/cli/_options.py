@@ -181,13 +181,6 @@ class Reading:
         "--query", "Of a database: the query to read, which ends with ORDER BY: the rows need an order."
     )
 
-    def refuse_unknown(self, path: Path) -> None:
-        """Refuse a file that is neither CSV nor Parquet by its name, where nothing else was said."""
-        from sottovoce.tables.reading import file_format
-
-        if isinstance(path, Path):
-            file_format(path, chosen=self._format(path))
-
     def _format(self, path: Path) -> Format | None:
         return Format.CSV if path == _STDIN and self.format is None else self.format
 

@@ -158,7 +158,6 @@ def fit(
     card = None if model_card is None else read_model_card(model_card)
     if table_name is not None:
         filled_text("--table-name", table_name)
-    reading.refuse_unknown(table)
     described = unit.described(given_schema(schema, target, table), schema)
     model = model_by_target(model, described.label_bounds, described.target, quiet=quiet)
     encoder = Encoder(described)

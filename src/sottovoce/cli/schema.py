@@ -24,7 +24,6 @@ def schema(
 
     The draft is made by looking at the data. `sottovoce fit` refuses it until it says confirmed = true.
     """
-    reading.refuse_unknown(table)
     if out is not None:
         check_output("--out", out, inputs=(table,), overwrite=force)
     rows = reading.batches(table, Layout())

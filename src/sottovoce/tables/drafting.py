@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import datetime
 import math
+import re
 from dataclasses import dataclass, replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
@@ -47,6 +48,10 @@ _MOST_CODES = 12
 _ROWS_PER_CODE = 5
 _FEWEST_FOR_IDENTIFIER = 20
 _SKEW = 20.0
+_UNNAMED = re.compile(r"(Unnamed: \d+)?")  # names of rows, as R writes and pandas reads them
+_NAMING = re.compile(
+    r"(.*[\W_])?((case|p|user)?id|client|customer|participant|patient|person|respondent|subject|user)", re.IGNORECASE
+)
 _DAYS = 19_000_101, 21_001_231  # whole numbers that may be days
 
 
@@ -63,8 +68,9 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
 
     Columns of numbers become numeric, with bounds rounded outward, also if they are written with a decimal comma, marks
     of thousands or a percent sign. Dates become dates, whether year, month or day comes first. Whole numbers of at most
-    12 values, and texts, become categorical. Row numbers, texts that never repeat or have more than 100 values, types
-    that are neither, and columns with one value or none are left out.
+    12 values, and texts, become categorical. Columns without a name or with one such as "patient" or "user_id", texts
+    that never repeat or have more than 100 values, types that are neither, and columns with one value or none are left
+    out.
 
     Parameters
     ----------
@@ -95,7 +101,7 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     layout = layout or Layout()
     rows, step = looked_at(table)
     markers = {*layout.missing, *_USUAL_MISSING}
-    looks = {name: Look(rows.cells(name), markers, is_target=name == target, step=step) for name in rows.column_names}
+    looks = {name: Look(rows.cells(name), markers, is_target=name == target) for name in rows.column_names}
     proposals = {name: _propose(look) for name, look in looks.items()}
     occurring: set[str] = set().union(*(look.occurring for look in looks.values()))
     seen = [marker for marker in _USUAL_MISSING if marker in occurring and marker not in layout.missing]
@@ -137,6 +143,10 @@ def _propose(look: Look) -> _Proposal:
         return _propose_for_days(look) if look.days else _Proposal(IgnoredColumn(name), "no value")
     elif counts is not None and len(counts) < 2:
         return _Proposal(IgnoredColumn(name), "one value at most")
+    elif _UNNAMED.fullmatch(name):
+        return _Proposal(IgnoredColumn(name), "numbers or names of rows?")
+    elif _NAMING.fullmatch(name) and (counts is None or len(counts) > _MOST_CODES):
+        return _Proposal(IgnoredColumn(name), "whose row is it? See unit above")
     elif look.days and (numbers is None or _may_be_days(look, numbers)):
         return _propose_for_days(look)
     elif look.has_unread_dates:
@@ -191,11 +201,8 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
         enough = len(spellings) <= 2 or n_rows >= _ROWS_PER_CODE * len(spellings)
         if len(codes) > 1 and len(spellings) <= _MOST_CODES and enough:
             return _Proposal(CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?")
-    if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and look.are_row_numbers:
-        return _Proposal(IgnoredColumn(name), "row numbers?")
     if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and look.may_be_names:
-        unit = f"if they say whose row it is, also unit = {toml_value(name)} above the columns"
-        note = f'{note}{"; " * bool(note)}identifiers? Then type = "ignore"; {unit}'
+        note = f'{note}{"; " * bool(note)}identifiers? Then type = "ignore"; or whose row it is? See unit above'
     if code := _missing_code(numbers):
         note = (
             f'{note}{"; " * bool(note)}{code}: a code of missing values? Then write missing = ["", "{code}"] in [table]'

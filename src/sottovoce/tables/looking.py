@@ -56,7 +56,6 @@ class Look:
     """What is known of a column, of which all cells are here.
 
     ``markers``: texts that may stand for a missing value.
-    ``step``: of how many rows of the table one is here.
 
     ``counts``: how often each text occurs that is no marker; None if there are too many of them, or numbers.
     ``words``, ``rest``: the few texts that are no numbers where the others are, and these; None is more of them.
@@ -67,8 +66,8 @@ class Look:
     ``unreadable``: what is wrong with the type of the column, if anything.
     """
 
-    def __init__(self, cells: Cells, markers: Collection[str], *, is_target: bool, step: int = 1) -> None:
-        self.name, self.is_target, self._step = cells.name, is_target, step
+    def __init__(self, cells: Cells, markers: Collection[str], *, is_target: bool) -> None:
+        self.name, self.is_target = cells.name, is_target
         self.is_dated, self.unreadable = cells.is_dated and not is_target, ""
         self.counts: dict[str, int] | None = {}
         self.words: set[str] | None = set()
@@ -76,7 +75,7 @@ class Look:
         self.days: dict[str | None, tuple[int, int]] = {}
         self.written: dict[NumberNotation | None, Numbers] = {}
         self.rest, self.n_present, self.repeats, self.has_unread_dates = Numbers(), 0, False, False
-        self.may_be_names = False  # whether few occur twice, or some are written as no number would be
+        self.may_be_names = False  # whether few occur twice, all as often, or some are written as no number would be
         if self.is_dated:
             seconds, absent = cells.seconds((), DateNotation())
             self._take_days(None, seconds[~absent] // 86_400)
@@ -101,7 +100,7 @@ class Look:
         values, sizes = list(counts), list(counts.values())
         self.n_present, self.repeats = sum(sizes), max(sizes) > 1
         as_names = any(text.isdecimal() and (text[0] == "0" < text[1:] or len(text) > _DIGITS) for text in values)
-        self.may_be_names = as_names or 2 * len(values) > self.n_present
+        self.may_be_names = as_names or 2 * len(values) > self.n_present or min(sizes) == max(sizes)
         column = pa.array(values, pa.string())
         for form in date_formats_of(values, (None, *DATE_FORMATS)):
             self._take_days(form, DateNotation(form).seconds(column)[0] // 86_400)
@@ -137,15 +136,6 @@ class Look:
     def is_ambiguous(self) -> bool:
         """Whether the cells are other numbers by another notation: 1,234."""
         return len({numbers.rows.tobytes() for numbers in self.written.values()}) > 1
-
-    @property
-    def are_row_numbers(self) -> bool:
-        """Whether they are whole numbers, none of them twice, and few in their range are not here."""
-        numbers = self.numbers
-        if numbers is None or self.repeats or not numbers.whole or numbers.rows.size < self.n_present:
-            return False
-        slack = 2 * (self._step > 1)  # of a sample, which may begin late and end early
-        return numbers.high - numbers.low < (self.n_present + slack) * self._step
 
 
 class Numbers:

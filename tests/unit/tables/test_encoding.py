@@ -37,9 +37,14 @@ CATEGORICAL = [
     CategoricalColumn("x", categories=(1, 2), unknown="ignore"),
     CategoricalColumn("x", categories=(0, 1), missing=1, unknown="ignore"),
     CategoricalColumn("x", categories=(False, True), unknown="ignore"),
+    CategoricalColumn("x", categories=(1.5, 2.0), unknown="ignore"),
 ]
 TEXTS = [None, "", "?", " ? ", "a", " b ", "A.", "z", "1", "+2", "01", " 2.0", "0", "True", "fAlse"]
 NUMBERS = [None, -1.0, 0.0, 1.0, 2.0, 5.0, 5.5, 10.0, 30.0, 1e3, -1e300, 1e300]
+TYPED = {
+    bool: [(pa.bool_(), [None, False, True])], int: [(pa.int64(), [None, 0, 1, 2, 30]), (pa.float64(), NUMBERS)],
+    float: [(pa.float64(), [1.5, *NUMBERS])], str: [],
+}  # fmt: skip
 
 
 def expected(column: Column, cell: Any) -> list[float] | None:
@@ -80,7 +85,7 @@ def category(column: CategoricalColumn, text: Any) -> Any:
     value = text
     if isinstance(column.categories[0], bool):
         value = {"true": True, "false": False}.get(str(text).lower())
-    elif isinstance(column.categories[0], int):
+    elif isinstance(column.categories[0], int | float):
         try:
             value = float(text)
         except (ValueError, TypeError):
@@ -103,9 +108,9 @@ def features(columns: tuple[Column, ...], cells: dict[str, pa.Array]) -> np.ndar
 @settings(max_examples=20)
 def test_each_cell_becomes_what_the_schema_says(column: Column, cells: list[Any], typed: bool, data: Any) -> None:
     """Typed numbers and texts alike."""
-    numeric = isinstance(column, NumericColumn)
-    some = data.draw(st.lists(st.sampled_from(NUMBERS if numeric and typed else cells), min_size=1, max_size=12))
-    kind = pa.float64() if numeric and typed else pa.string()
+    kinds = TYPED[type(getattr(column, "categories", (0.5,))[0])] if typed else []
+    kind, values = data.draw(st.sampled_from(kinds or [(pa.string(), cells)]))
+    some = data.draw(st.lists(st.sampled_from(values), min_size=1, max_size=12))
     written = [None if cell is None else str(cell) for cell in some] if kind == pa.string() else some
     wanted = [expected(column, cell) for cell in some]
     if None in wanted:
@@ -115,20 +120,6 @@ def test_each_cell_becomes_what_the_schema_says(column: Column, cells: list[Any]
         found = features((column,), {"x": pa.array(written, kind)})
         np.testing.assert_allclose(found, np.array(wanted, float), rtol=0, atol=1e-12)
         assert np.abs(found).max() <= 1.0
-
-
-@pytest.mark.parametrize(
-    ("categories", "cells"),
-    [
-        ((1, 2), [1, 2, None]),
-        ((1, 2), [1.0, 2.0, None]),
-        ((1.5, 2.0), [1.5, 2.0, None]),
-        ((False, True), [False, True]),
-    ],
-)
-def test_typed_codes_are_compared_by_value(categories: tuple[Any, ...], cells: list[Any]) -> None:
-    found = features((CategoricalColumn("x", categories=categories),), {"x": pa.array(cells)})
-    assert found.tolist() == [[1.0, 0.0], [0.0, 1.0], [0.0, 0.0]][: len(cells)]
 
 
 def test_features_are_named() -> None:

@@ -39,14 +39,6 @@ def numbers(table: Table, name: str) -> list[float]:
 # ----------------------------- format
 
 
-@pytest.mark.parametrize(
-    ("name", "kind"),
-    [("a.csv", "csv"), ("a.DATA", "csv"), ("a.tsv.gz", "csv"), ("a.b.txt.bz2", "csv"), ("a.parquet", "parquet")],
-)
-def test_the_name_tells_the_format(name: str, kind: str) -> None:
-    assert file_format(name) == kind
-
-
 def test_a_name_that_does_not_tell_the_format_needs_the_option() -> None:
     with pytest.raises(TableError, match=r'a9a\.bz2: the name does not tell the format .*format="csv"'):
         file_format("a9a.bz2")
@@ -93,7 +85,7 @@ def test_a_table_is_read_as_it_was_written(
     path = tmp_path_factory.mktemp("written") / name
     path.write_bytes(PACKED[name]((mark + end.join(lines) + data.draw(st.sampled_from(["", end]))).encode()))
     layout = Layout(header=header, delimiter=delimiter, comment="#")
-    table = read_table(path, layout=layout, skip_rows=skipped, format="csv")
+    table = read_table(path, layout=layout, skip_rows=skipped)
     assert table.column_names == (("a", "b", "é c") if header else ("column_1", "column_2", "column_3"))
     assert [tuple(row.values()) for row in table.data.to_pylist()] == rows
     assert [table.line(row) for row in range(len(rows))] == places[header:]

@@ -166,7 +166,6 @@ def simulate(
     The columns of one TABLE are split between the parties. Always compares the label holder's own model with the joint
     one on people who took no part in the training.
     """
-    reading.refuse_unknown(table)
     if not party:
         raise ParameterError(
             "--party is missing: say who holds which columns, such as --party clinic=age,bmi --party bank (which has "
