@@ -39,7 +39,7 @@ def errors(n, d, epsilon, signal, bounds, mean):
 @pytest.mark.parametrize(
     ("n", "signal", "epsilon", "d", "labels"),
     by_pairs(
-        [700, 3000], [0.0, 0.3], [0.05, 0.1, 0.3, 1.0], [1, 8, 30],
+        [700, 1500, 3000], [0.0, 0.3], [0.05, 0.1, 0.3, 1.0], [1, 8, 30],
         [((-10.0, 20.0), 0.0), ((-4.0, 4.0), 1.0), ((0.0, 100.0), 8.0)],
     ),
 )  # fmt: skip
@@ -52,8 +52,10 @@ def test_a_weak_signal_costs_no_more_than_the_noise_of_a_constant(n, signal, eps
         assert ours <= 1.1 * exact + noise
 
 
-@pytest.mark.parametrize("d", [1, 8, 30])
-def test_a_strong_signal_is_not_given_up_for_it(d):
-    solver, ours, exact, _ = errors(700, d, 1.0, 3.0, (-10.0, 20.0), 0.0)
+@pytest.mark.parametrize(
+    ("n", "d", "epsilon"), [(700, 1, 1.0), (700, 8, 1.0), (700, 30, 1.0), (700, 1, 0.3), (700, 8, 0.3), (1500, 30, 0.3)]
+)
+def test_a_strong_signal_is_not_given_up_for_it(n, d, epsilon):
+    solver, ours, exact, _ = errors(n, d, epsilon, 3.0, (-10.0, 20.0), 0.0)
     assert solver != "constant"
     assert ours < 0.6 * exact

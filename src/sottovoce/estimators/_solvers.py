@@ -31,8 +31,9 @@ _PLANS: Final[tuple[type[Plan], ...]] = (
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
-_HIDDEN: Final = 60.0  # mu n below which the noise of slopes is more than they explain (squared loss), and
-_HIDDEN_EACH: Final = 20.0  # mu n over the root of the number of weights
+_HIDDEN: Final = 35.0  # mu n below which the noise of slopes is more than they explain (squared loss), and
+_HIDDEN_EACH: Final = 10.0  # mu n over the root of the number of weights
+_REFINED: Final = 60.0  # mu n below which the squared loss needs a slope, which refinement does not release
 _LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
 _PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables, or
 _PLENTY_EACH: Final = 4.0  # mu n over the number of weights, up to
@@ -131,7 +132,8 @@ def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tu
         return accelerated_solver(facts.loss, facts.n_models), _TOGETHER
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
     seen = information / facts.n_weights**1.5
-    if facts.loss.name == "squared" and facts.n_weights <= _MOST_REFINED and seen >= _ENOUGH_SQUARED:
+    refined = known >= _REFINED and facts.n_weights <= _MOST_REFINED
+    if facts.loss.name == "squared" and refined and seen >= _ENOUGH_SQUARED:
         return "refinement", (
             f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH_SQUARED:g}: a "
             "noisy X'X shows most of what rows determine, and passes correct its errors"

@@ -51,6 +51,8 @@ _FAR: Final = 40_000.0  # where longer steps would turn back and forth
 _PULL: Final = 18.0  # P: steps times the bound on a row's term
 _MOMENTUM: Final = 0.8
 _AVERAGED: Final = 0.3  # share of the points, the last ones
+_FEW: Final = 250.0  # mu n of several classes below which it falls with another power, down to
+_SHORT: Final = 2.5  # times mu n: noise in the scores must not hide the shares of the classes
 _LEAST: Final = 0.65  # times mu n, whatever the number of weights is
 _REACH_OF_TWO: Final = 80.0  # two classes: the same factor
 _SOME: Final = 300.0  # mu n from which it grows with its root
@@ -66,11 +68,13 @@ def pays(facts: TrainingFacts) -> bool:
 def reach_for(facts: TrainingFacts, mu: float) -> float:
     """Return R, from public facts."""
     known, width, times = mu * facts.n_units, facts.n_weights, 1
+    wide = math.pow(max(width, _NARROW), _WIDE)
     if facts.n_models == 1:
         more, times = _REACH_OF_TWO * math.sqrt(max(1.0, known / _SOME)), _OF_TWO
     else:
         more = math.cbrt(max(1.0, known / (_PLENTY * width))) * _REACH
-    return min(times * _FARTHEST, max(times * _LEAST * known, more * known / math.pow(max(width, _NARROW), _WIDE)))
+        more *= min(1.0, max(known / _FEW, _SHORT * wide / more))
+    return min(times * _FARTHEST, max(times * _LEAST * known, more * known / wide))
 
 
 def steps_for(facts: TrainingFacts, mu: float) -> int:
