@@ -7,6 +7,7 @@ import pytest
 import scipy.sparse as sp
 
 import sottovoce as sv
+from sottovoce.estimators.reading import read_features
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.local import Protocol
 from sottovoce.vertical import Party
@@ -81,6 +82,17 @@ def test_a_finite_model(kind, name):
         model = MODELS[kind]().fit(table, Y[:n])
     assert np.isfinite(model.coef_).all()
     assert model.guarantee_.epsilon == 1.0
+
+
+def test_places_of_64_bits_are_those_of_32_and_one_that_does_not_fit_is_refused():
+    wide, ridge = with_wide_indices(X), MODELS["ridge"]
+    read = read_features(ridge(), wide)
+    assert (read.indices.dtype, read.indptr.dtype, wide.indices.dtype) == (np.int32, np.int32, np.int64)
+    np.testing.assert_array_equal(ridge().fit(wide, Y).coef_, ridge().fit(sp.csr_array(X), Y).coef_)
+    for place in (3, 2**31, 2**32, -1):
+        wide.indices[5] = place
+        with pytest.raises((DataError, ValueError), match="ind"):
+            ridge().fit(wide, Y)
 
 
 @pytest.mark.parametrize(("kind", "name"), by_pairs(list(MODELS), list(BAD)))

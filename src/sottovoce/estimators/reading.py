@@ -261,9 +261,9 @@ def _canonical(X: Any) -> Any:
     """Return a CSR matrix without duplicate entries; a copy only where there are some.
 
     Two entries in one place count twice in a product but not in a norm: left alone they would break the bound on a row.
-    A fresh object is made, because cached flags of the user's may be out of date.
+    A fresh object is made, because cached flags of the user's may be out of date; places have 32 bits where they fit.
     """
-    fresh = sp.csr_array((X.data, X.indices, X.indptr), shape=X.shape, copy=False)
+    fresh = sp.csr_array(sp.csr_matrix((X.data, X.indices, X.indptr), shape=X.shape, copy=False))
     try:
         fresh.check_format(full_check=True)
     except ValueError as error:
