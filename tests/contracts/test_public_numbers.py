@@ -16,7 +16,7 @@ import numpy as np
 import pytest
 
 from sottovoce.central.plan import Plan
-from support.grey_box import CASES, Case, neighbour, special_row
+from support.grey_box import CASES, Case, neighbour, special_row, stored
 from support.replay import grey_box
 
 EDGES = (
@@ -111,7 +111,7 @@ def drawn(case: Case, adjacency: str, n: int, rng: np.random.Generator) -> dict[
 
 def tables(case: Case, given: dict[str, Any], adjacency: str, n: int, rng: np.random.Generator):
     """Return neighbours whose rows and labels are at the bounds that were given, where these are numbers."""
-    d, dtype = int(rng.choice([1, 8, 17, 33])), rng.choice([np.float32, np.float64])
+    d, dtype = int(rng.choice([1, 8, 17, 33])), case.precision
     bound = given["data_bound"] if case.is_bounded else given["data_norm"]
     unit = bound if bound != "auto" and math.isfinite(bound) and bound > 0.0 else 1.0
     X = rng.standard_normal((n, d))
@@ -131,7 +131,7 @@ def tables(case: Case, given: dict[str, Any], adjacency: str, n: int, rng: np.ra
         return -X[row] if rng.random() < 0.7 else special_row(d, dtype, rng), y[rng.integers(n)]
 
     X_other, y_other, facts = neighbour(X, y, row, adjacency, case.in_place, another)
-    return (case.stored(X), y), (case.stored(X_other), y_other), facts
+    return (stored(X), y), (stored(X_other), y_other), facts
 
 
 def refused_unread(run, table, refusal: str) -> bool:

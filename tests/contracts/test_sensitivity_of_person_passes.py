@@ -23,10 +23,10 @@ def test_steps_of_a_person_are_cut_alike_and_sum_to_what_is_released(sparse, joi
     starts = np.array([0, 1, 4, 90, 91, 200])
     n, d, clip = 200, 7, 0.05
     raw = rng.standard_normal((n, d))
-    raw = sp.csr_array(np.where(rng.random((n, d)) < 0.3, raw, 0)) if sparse else raw
+    raw = sp.csr_array(np.where(rng.random((n, d)) < 0.3, raw, 0), dtype=np.float32) if sparse else raw
     rows = make_rows(raw, data_norm=2.0, constant=0.2, names=None, team=TEAM)
     sums = clipped_sum(ONE, clip, 10.0)
-    w = rng.standard_normal(rows.n_weights)
+    w = rng.standard_normal(rows.n_weights).astype(raw.dtype)
     dense = rows.raw.toarray() if sparse else rows.raw
     scaled = np.column_stack([dense * rows.scale[:, None], np.full(n, rows.constant)])
     classes = 3 if joint else 1
@@ -39,7 +39,7 @@ def test_steps_of_a_person_are_cut_alike_and_sum_to_what_is_released(sparse, joi
         weights, weighed = (np.stack([w, -w, w]), shares[:0]) if joint else (w, shares)
         person_pass(
             rows.kernel, starts, y, weighed, a, np.zeros_like(a), 0.0, weights, 1.0, 0.5, clip, sums.ticks_per_unit,
-            Logistic(), lo, hi, total if joint else total[0],
+            None if joint else Logistic(), lo, hi, total if joint else total[0],
         )  # fmt: skip
         return a.reshape(n, -1), total
 

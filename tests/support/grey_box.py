@@ -16,6 +16,7 @@ import numpy as np
 import scipy.sparse as sp
 
 import sottovoce as sv
+from sottovoce.losses import Hinge, Logistic, SmoothedHinge
 from sottovoce.papers.dp_scd import Minibatch
 from sottovoce.privacy.calibration import least_scale
 from sottovoce.vertical import (
@@ -70,13 +71,10 @@ class Case:
         """Whether entries are bounded, not rows."""
         return "data_bound" in self.given
 
-    def stored(self, X: Any) -> Any:
-        """Return rows in the form that goes with their precision: a loss meets two of four, a second of compiling each.
-
-        All forms of a kernel are met in `contracts/test_sensitivity.py`.
-        """
-        sparse = (X.dtype == np.float32) == (self.kind in (sv.DPLogisticRegression, sv.DPSparseLogisticRegression))
-        return sp.csr_array(X) if sparse else X
+    @property
+    def precision(self) -> Any:
+        """In which fast cases have their rows, in turn: solvers are there with several losses."""
+        return (np.float32, np.float64)[CASES.index(self) % 2]
 
     def public(self, rng: np.random.Generator, norms: tuple[float, ...] = NORMS, **given: Any) -> dict[str, Any]:
         """Return parameters of the constructor: some given, those of the case, and others as users choose them."""
@@ -159,6 +157,24 @@ CASES = (
 )  # fmt: skip
 
 
+def stored(X: Any) -> Any:
+    """Return rows in the form that goes with their precision: each form of a loss is a second or more of compiling.
+
+    All forms of a kernel are met in `contracts/test_sensitivity.py`.
+    """
+    return sp.csr_array(X) if X.dtype == np.float32 else X
+
+
+def form_of(loss: Any) -> tuple[Any, Any]:
+    """Return storage and precision in which fast cases try a kernel with a loss, or so many classes: one of the four.
+
+    So a kernel meets each form, with another loss, and few are compiled that no other test asks for.
+    """
+    if isinstance(loss, (Hinge, SmoothedHinge)):
+        return (sp.csr_array, np.float64) if isinstance(loss, Hinge) else (np.asarray, np.float32)
+    return (np.asarray, np.float64) if isinstance(loss, Logistic) or loss in (2, 21) else (sp.csr_array, np.float32)
+
+
 def rows_of(kind: str, n: int, d: int, dtype: Any, rng: np.random.Generator) -> Any:
     """Return a table whose rows are at, above or far from norm 1, or as awkward as their precision allows."""
     X = rng.standard_normal((n, d))
@@ -210,6 +226,7 @@ def neighbour(
 def pair_of(case: Case, adjacency: str, rng: np.random.Generator, *, every_form: bool = False) -> tuple[Any, ...]:
     """Return two neighbouring tables, and what a replay has to know of them; the row that differs is any of them."""
     n, d, dtype = int(rng.choice(SIZES)), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
+    dtype = dtype if every_form else case.precision
     n = 65 if case.is_sampled else n
     X, row = rows_of(rng.choice(KINDS), n, d, dtype, rng), int(rng.choice([0, n // 2, n - 1]))
     y = rng.uniform(-1.0, 1.0, n) if case.is_regression else rng.choice([-1.0, 1.0], n)
@@ -223,8 +240,8 @@ def pair_of(case: Case, adjacency: str, rng: np.random.Generator, *, every_form:
 
     X_other, y_other, facts = neighbour(X, y, row, adjacency, case.in_place, another)
     any_form = sp.csr_array if rng.random() < 0.3 else np.asarray
-    stored = any_form if every_form else case.stored
-    return (stored(X), y), (stored(X_other), y_other), facts
+    form = any_form if every_form else stored
+    return (form(X), y), (form(X_other), y_other), facts
 
 
 def compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int, *, every_form: bool = False) -> GreyBox:
@@ -246,7 +263,7 @@ MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a bloc
 
 def persons_of(case: Case, adjacency: str, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
     """Return two tables (X, y, groups) that differ in one person, whose rows conspire."""
-    n, d, dtype = int(rng.choice([65, 130, 257])), int(rng.choice(WIDTHS)), rng.choice([np.float32, np.float64])
+    n, d, dtype = int(rng.choice([65, 130, 257])), int(rng.choice(WIDTHS)), case.precision
     X, groups = rows_of(rng.choice(KINDS), n, d, dtype, rng), rng.integers(0, rng.choice([1, 9, n]), n).astype(float)
     y = rng.uniform(-1.0, 1.0, n) if case.is_regression else rng.choice([-1.0, 1.0], n)
     groups[rng.random(n) < 0.1] = np.nan
@@ -257,16 +274,16 @@ def persons_of(case: Case, adjacency: str, most: int, rng: np.random.Generator) 
     groups[mine], X[mine], y[mine] = 1000.0, row, label
     if rng.random() < 0.3:  # not all alike
         X[mine] = rows_of("unit", own, d, dtype, rng)
-    table = case.stored(X), y, groups
+    table = stored(X), y, groups
     if adjacency == "add-remove":
-        return table, (case.stored(X[: n - own]), y[: n - own], groups[: n - own])
+        return table, (stored(X[: n - own]), y[: n - own], groups[: n - own])
     X, y, groups = X.copy(), y.copy(), groups.copy()
     if adjacency == "zero-out":
         groups[mine] = np.nan
     else:
         X[mine], y[mine] = rng.choice([-1.0, 1.0]) * row, -label
         groups[mine] = rng.choice([1000.0, np.nan], own, p=[0.8, 0.2])
-    return table, (case.stored(X), y, groups)
+    return table, (stored(X), y, groups)
 
 
 def persons_compared(case: Case, adjacency: str, rng: np.random.Generator, seed: int) -> GreyBox:
@@ -369,10 +386,8 @@ def jointly_compared(joint: Joint, rng: np.random.Generator, seed: int) -> GreyB
         other[row] = -X[row] if exact or rng.random() < 0.5 else special_row(d, dtype, rng)
         if joint.nonnegative:
             X, other = np.abs(X), np.abs(other)
-        if rng.random() < 0.3:
-            X, other = sp.csr_array(X), sp.csr_array(other)
-        tables.append(X)
-        others.append(other)
+        tables.append(stored(X))
+        others.append(stored(other))
     y = rng.uniform(-1.0, 1.0, n) if "label_bounds" in joint.given else rng.choice([-1.0, 1.0], n)
     y_other = y.copy()
     if not joint.given.get("labels_public"):

@@ -1,6 +1,6 @@
 """A part of many cases for `make test`, such that every choice still meets every other one; the rest is slow."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from itertools import combinations, product
 from typing import Any
 
@@ -37,13 +37,3 @@ def _meeting(places: list[tuple[int, ...]]) -> set[tuple[int, ...]]:
 def every_second(cases: Iterable[Any]) -> list[Any]:
     """Return all cases, of which the second, the fourth and so on are slow."""
     return [pytest.param(case, marks=[pytest.mark.slow] * (k % 2)) for k, case in enumerate(cases)]
-
-
-def by_turns(cases: Sequence[Any], forms: Sequence[Any]) -> list[Any]:
-    """Return all pairs, of which a case with its own form is fast, in turn, so that all forms are met by its like."""
-    found = []
-    for (k, case), (n, form) in product(enumerate(cases), enumerate(forms)):
-        names = [getattr(one, "__name__", str(one)) for one in form]
-        marks = [pytest.mark.slow] * (k % len(forms) != n)
-        found.append(pytest.param(case, form, id="-".join([case.name, *names]), marks=marks))
-    return found

@@ -33,7 +33,7 @@ def logistic(**given):
     })  # fmt: skip
 
 
-@pytest.mark.parametrize(("form", "dtype"), by_pairs([np.asarray, sp.csr_array], [np.float32, np.float64]))
+@pytest.mark.parametrize(("form", "dtype"), by_pairs([np.asarray, sp.csr_array], [np.float64, np.float32]))
 def test_a_pass_is_the_one_of_the_page(form, dtype):
     constant, momentum, damping, clip, tick = 0.3, 0.4, 0.2, 0.16, 2.0**-26
     raw = form(X.astype(dtype))

@@ -50,7 +50,7 @@ def test_sums_are_the_same_for_any_cut(ends, seed):
     """Three passes, each of which goes on from what the one before has left."""
     found = []
     for cuts in ([], ends):
-        holder = cut(X.astype(np.float32), TWO == "yes", cuts)
+        holder = cut(X, TWO == "yes", cuts)
         sums = []
         begin = BeginModel(0, fresh=((DUAL, None), (DUAL_BEFORE, None)))
         for one in (MeasureRows(), ScaleRows(2.0, 0.2), Targets(against_rest=1), begin):
@@ -65,20 +65,20 @@ def test_sums_are_the_same_for_any_cut(ends, seed):
     assert np.any(found[0])
 
 
-@pytest.mark.parametrize("kind", [np.float32, np.float64, "sparse"])
+@pytest.mark.parametrize("form", [np.asarray, lambda X: sp.csr_array(X.astype(np.float32))], ids=["dense", "sparse"])
 @settings(max_examples=20, deadline=None)
 @given(
     n=st.integers(1, 200), steps=st.integers(1, 70), last=st.integers(1, 70), seed=st.integers(0, 99),
     far=st.sampled_from([1.0, 1e41]), back=st.sampled_from([0.0, 0.3]), over=st.sampled_from([1.0, 3.0]),
     width=st.sampled_from([1, 4]), constant=st.sampled_from([0.0, 0.2]),
 )  # fmt: skip
-def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back, over, width, constant, seed, kind):
+def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back, over, width, constant, seed, form):
     """Of all rows at once and of rows in parts, with points beyond what rows can hold."""
     clip, found, told = 0.05, [], []
     rule = StepRule(-float(n), 0.8, 0.2, back, far, over, steps, min(last, steps))
     mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 0.5)
     wide = np.tile(X[:n], width)
-    table, labels = sp.csr_array(wide) if kind == "sparse" else wide.astype(kind), TWO[:n] == "yes"
+    table, labels = form(wide), TWO[:n] == "yes"
     at_once = Part(table, Team(1, None))
     at_once.memory.set(LABEL, labels)
     for rows in (at_once, cut(table, labels, [n // 3])):
@@ -97,7 +97,7 @@ def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back
 
 def test_compiled_steps_of_many_rows_are_told_more_often():
     """One thread takes tables of any size at once, and nothing interrupts compiled steps."""
-    rows, told = Part(np.ones((2**19, 8), np.float32), Team(1, None)), []
+    rows, told = Part(np.ones((2**19, 8)), Team(1, None)), []
     rows.memory.set(LABEL, np.arange(2**19) % 2)
     for one in (MeasureRows(), ScaleRows(3.0, 0.2), Targets(against_rest=1), BeginModel(0)):
         rows.ask(one)

@@ -63,7 +63,9 @@ def test_thousands_of_columns_are_reached(k, share):
     for label in range(k):
         law = np.exp(chances[label])
         drawn[y == label] = rng.choice(d, (np.sum(y == label), 60), p=law / law.sum())
-    X = normalize(sp.csr_matrix((np.ones(drawn.size), drawn.ravel(), np.arange(0, drawn.size + 1, 60)), (len(y), d)))
+    X = normalize(
+        sp.csr_matrix((np.ones(drawn.size, np.float32), drawn.ravel(), np.arange(0, drawn.size + 1, 60)), (len(y), d))
+    )
     model = sv.DPLogisticRegression(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=list(range(k)), random_state=0)
     loss = log_loss(y[n:], model.fit(X[:n], y[:n]).predict_proba(X[n:]))
     print(f"{model.guarantee_.parameters['solver']}: {loss / np.log(k):.3f} of the log loss of a constant")

@@ -43,7 +43,7 @@ THREADED = {
 
 
 @pytest.mark.parametrize("solver", THREADED)
-@pytest.mark.parametrize("matrix", [np.asarray, sp.csr_matrix], ids=["dense", "sparse"])
+@pytest.mark.parametrize("matrix", [np.asarray, lambda X: sp.csr_matrix(X, dtype=np.float32)], ids=["dense", "sparse"])
 def test_the_number_of_threads_and_the_order_of_the_rows_change_nothing(matrix, solver, monkeypatch):
     """The sums are sums of whole numbers: exact in any order."""
     monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
