@@ -7,7 +7,7 @@ import dataclasses
 import hashlib
 import json
 import random
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 import pytest
@@ -29,9 +29,15 @@ class Kind:
     """A mechanism: its plan, and the bound that a party declares for it."""
 
     def __init__(self, name, model, bound, size, labels):
-        self.name, self.bound, self.size, self.labels = name, bound, size, labels
-        self.plan = model(epsilon=2.0, delta=1e-5, label_holder="bank", engine="in-process").plan(self.make()).joint
-        self.event = self.plan.event
+        self.name, self.model, self.bound, self.size, self.labels = name, model, bound, size, labels
+
+    @cached_property
+    def plan(self):
+        return self.model(epsilon=2.0, delta=1e-5, label_holder="bank", engine="in-process").plan(self.make()).joint
+
+    @property
+    def event(self):
+        return self.plan.event
 
     def make(self, *, budget=(30.0, 1e-2), **more):
         facts = {self.bound: self.size, "budget": budget, **more}

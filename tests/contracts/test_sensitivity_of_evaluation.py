@@ -5,6 +5,7 @@ is the same for both neighbours, as in the proof.
 """
 
 import math
+from functools import cache
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import sottovoce as sv
+from support.pairs import by_pairs
 from support.replay import grey_box
 
 wild = st.one_of(st.floats(width=64), st.floats(-3, 3), st.sampled_from([math.nan, math.inf, -math.inf, 1e308, 5e-324]))
@@ -19,6 +21,7 @@ rows = st.lists(wild, min_size=3, max_size=3)
 CLASSES = {"two": ["no", "yes"], "three": ["a", "b", "c"]}
 
 
+@cache
 def trained(kind, stretched=1.0):
     rng = np.random.default_rng(0)
     X = rng.uniform(-1, 1, (60, 3))
@@ -37,7 +40,7 @@ def stretch(model, factor):
     return model
 
 
-MODELS = {kind: trained(kind) for kind in ("two", "scores", "three", "regression")}
+KINDS = ("two", "scores", "three", "regression")
 
 
 def moved(model, table, other, **options):
@@ -53,8 +56,7 @@ def moved(model, table, other, **options):
     return found.distances
 
 
-@pytest.mark.parametrize("delta", [0.0, 1e-6])
-@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize(("kind", "delta"), by_pairs(KINDS, [0.0, 1e-6]))
 @settings(max_examples=40, deadline=None)
 @given(
     mine=st.lists(rows, min_size=1, max_size=4), others=st.lists(rows, min_size=1, max_size=4), data=st.data(),
@@ -77,10 +79,10 @@ def test_counts_move_by_at_most_the_sensitivity(kind, delta, mine, others, data,
         groups = None if k is None else np.array([0, 1, 1, 2, None, *[9] * len(added)], dtype=object)
         tables.append((X, y, groups))
     options = {"adjacency": adjacency, "n_public": 6, "delta": delta, "max_rows_per_group": k, "accept_delta": None}
-    assert max(moved(MODELS[kind], *tables, **options)) <= 1.0
+    assert max(moved(trained(kind), *tables, **options)) <= 1.0
 
 
-@pytest.mark.parametrize("kind", list(MODELS))
+@pytest.mark.parametrize("kind", KINDS)
 def test_the_bounds_are_reached(kind):
     """Two rows far apart, the one in the place of the other, move everything by what was told."""
     model = trained(kind, stretched=1e6)

@@ -199,8 +199,10 @@ def permissions_bind(place):
 
 
 @pytest.mark.parametrize(
-    ("place", "compiled"), [("NUMBA_CACHE_DIR", 1), ("XDG_CACHE_HOME", 1), ("TMPDIR", 1), ("TMPDIR", 0)]
-)
+    ("place", "compiled"),
+    [("XDG_CACHE_HOME", 1), ("TMPDIR", 0),
+     *(pytest.param(place, 1, marks=pytest.mark.slow) for place in ("NUMBA_CACHE_DIR", "TMPDIR"))],
+)  # fmt: skip
 def test_what_the_installer_compiled_is_copied_by_those_who_cannot_write_there(package, tmp_path, place, compiled):
     _compiling.plain_times(package)
     assert all(path.stat().st_mtime.is_integer() for path in kernel_sources(package))

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 import sklearn
+from joblib import parallel_config
 from sklearn.ensemble import BaggingClassifier, BaggingRegressor, VotingClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.multiclass import OneVsOneClassifier, OneVsRestClassifier
@@ -70,15 +71,17 @@ def test_bagging_copies_no_rows():
     assert BaggingClassifier(without_noise, 2).fit(X, y).score(X, y) > 0.7
 
 
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
 @pytest.mark.parametrize("n_jobs", [None, 2])
 def test_bagging_seeds_no_noise(n_jobs):
     """Bagging sets a seed of 31 bits in its members; it counts as one only if somebody gave it."""
     X, y = table(300)
     member = logistic(max_sample_weight=2.0, random_state=None)
-    for given, seeded in ((None, False), (0, True)):
-        whole = BaggingClassifier(member, 2, random_state=given, n_jobs=n_jobs).fit(X, y)
-        assert [fitted.guarantee_.seeded for fitted in whole.estimators_] == [seeded, seeded]
-    again = BaggingClassifier(member, 2, random_state=0, n_jobs=n_jobs).fit(X, y)
+    with parallel_config("multiprocessing"):  # forks, which have all modules
+        for given, seeded in ((None, False), (0, True)):
+            whole = BaggingClassifier(member, 2, random_state=given, n_jobs=n_jobs).fit(X, y)
+            assert [fitted.guarantee_.seeded for fitted in whole.estimators_] == [seeded, seeded]
+    again = BaggingClassifier(member, 2, random_state=0).fit(X, y)
     np.testing.assert_array_equal(again.estimators_[0].coef_, whole.estimators_[0].coef_)
 
 

@@ -231,12 +231,11 @@ def test_an_object_is_that_table_and_nothing_tells_whether_two_are_equal(form):
     assert said[0] == once + ([(None, False)] * 3 if form == "list" else [(2, True), (2, True), (3, False)])
 
 
-@pytest.mark.parametrize("n_jobs", [1, 2])
-@pytest.mark.parametrize("make", [lambda X: X, lambda X: pd.DataFrame(X, columns=["a", "b", "c"])])
-def test_fits_of_a_search_are_counted_wherever_they_run(make, n_jobs):
+@pytest.mark.parametrize(("form", "n_jobs"), [("array", 1), ("frame", 2)])
+def test_fits_of_a_search_are_counted_wherever_they_run(form, n_jobs):
     X = fresh()
     with pytest.warns(PrivacyWarning) as caught:
-        searched = GridSearchCV(model(), {"data_norm": [1.0, 2.0]}, cv=3, n_jobs=n_jobs).fit(make(X), labels(X))
+        searched = GridSearchCV(model(), {"data_norm": [1.0, 2.0]}, cv=3, n_jobs=n_jobs).fit(FORMS[form](X), labels(X))
     assert searched.best_estimator_.guarantee_.fits == 7
     (one,) = caught  # of the fits of this process, and it points at the line of the user
     assert AGAIN in str(one.message) and one.filename == __file__

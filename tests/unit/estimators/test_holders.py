@@ -50,7 +50,7 @@ MODELS = {
     "one-step": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="one-step"),
     "sgd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd", solver_options={"batch_size": 1e9, "epochs": 20}),
     "batches": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd"),
-    "Minibatch": sv.DPLinearSVC(**PUBLIC, **ROWS, solver=Minibatch()),
+    "Minibatch": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver=Minibatch()),
     "exact": sv.DPLinearSVC(**{**PUBLIC, "epsilon": math.inf}, **ROWS, alpha=0.1),
     "refinement": sv.DPRidge(**PUBLIC, data_norm=60.0, label_bounds=(0, 1), solver="refinement"),
     "adassp": sv.DPRidge(**PUBLIC, data_norm=60.0, label_bounds=(0, 1), solver="adassp"),

@@ -15,6 +15,7 @@ from sottovoce.exceptions import TableError
 from sottovoce.tables import DateColumn, IgnoredColumn, NumericColumn, Schema, Table, draft_schema
 from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.notation import DATE_FORMATS, DateNotation, NumberNotation
+from support.pairs import by_pairs
 
 MARKS = [way for way in itertools.product(".,", (None, " ", "'", ".", ",")) if way[0] != way[1]]
 SYMBOLS = [None, "%", "\u20ac", "$", "CHF"]
@@ -37,9 +38,9 @@ def drafted(frame: pd.DataFrame | pa.Table, **options: object) -> Schema:
     return Schema.from_dict(tomllib.loads(draft_schema(Table.from_frame(frame), **options)))
 
 
-@pytest.mark.parametrize("symbol", SYMBOLS)
-@pytest.mark.parametrize(("decimal", "thousands"), MARKS)
-def test_numbers_are_read_and_drafted_as_written(decimal: str, thousands: str | None, symbol: str | None) -> None:
+@pytest.mark.parametrize(("marks", "symbol"), by_pairs(MARKS, SYMBOLS))
+def test_numbers_are_read_and_drafted_as_written(marks: tuple[str, str | None], symbol: str | None) -> None:
+    decimal, thousands = marks
     facts = {"bounds": (-1e5, 2e6), "decimal": decimal}
     facts |= {name: mark for name, mark in (("thousands", thousands), ("symbol", symbol)) if mark is not None}
     plain = features({"x": (-1e5, 2e6)}, pd.DataFrame({"x": VALUES}))
