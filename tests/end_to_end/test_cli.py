@@ -210,15 +210,6 @@ def test_plan_says_what_accuracy_to_expect(folder: Path) -> None:
     assert "No forecast of accuracy: without noise there is nothing to foresee." in passes(*without).stdout
 
 
-def test_a_draft_is_printed_or_written(folder: Path) -> None:
-    draft = passes("schema", "table.csv", "--target", "income")
-    assert draft.stdout.startswith("# A draft, made by looking at the data")
-    assert "note: a draft, made from the data" in draft.stderr
-    passes("schema", "table.csv", "--target", "income", "--out", "draft.toml")
-    assert (folder / "draft.toml").read_text() == draft.stdout
-    fails(*FIT, "m.json", "--schema", "draft.toml", match=r"draft\.toml: the schema is a draft")
-
-
 # ----------------------------- the ends of a run
 
 

@@ -294,13 +294,6 @@ def test_joint_training_in_one_process(folder: Folder, options: dict[str, Any], 
     figures(result.stdout, "accuracy")
 
 
-@pytest.mark.slow
-def test_joint_training_with_a_process_for_each_party(folder: Folder) -> None:
-    pytest.importorskip("spu")
-    result = passes(*folder.one(mechanism="secure", helper="notary", epsilon=1))
-    assert "engine = spu" in result.stdout
-
-
 # ----------------------------- the demo
 
 

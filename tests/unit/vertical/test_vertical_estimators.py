@@ -443,16 +443,6 @@ def test_budget_shares():
 # ------------------------------------------------------------------ randomness
 
 
-@ALL
-def test_seeds(make):
-    y = labels_of(make)
-    first, again, other = (make(random_state=seed).fit(parties(), y) for seed in (3, np.int64(3), 4))
-    assert np.array_equal(coefficients(first), coefficients(again))
-    assert not np.array_equal(coefficients(first), coefficients(other))
-    assert first.guarantee_.seeded and not first.guarantee_.is_private
-    assert "random_state: NOT PRIVATE" in first.guarantee_.statement()
-
-
 def test_no_two_streams_of_a_seeded_fit_are_the_same(monkeypatch):
     """At the label holder and at the parties."""
     used, begin = [], Streams.__init__
@@ -633,15 +623,6 @@ def test_the_label_holders_own_model_is_scikit_learns():
     assert model.local_part_.intercept == pytest.approx(theirs.intercept_[0], abs=1e-4)
 
 
-def test_with_a_large_budget_a_private_model_is_nearly_exact():
-    """Public labels and epsilon = 1e4: the other party's model is a penalised fit of its own columns."""
-    n = 2000
-    wide = np.random.default_rng(1).uniform(0, 1, (n, 4))
-    y = np.where(wide @ [2.0, -2.0, 3.0, -3.0] + np.random.default_rng(2).logistic(size=n) > 0, 1, 0)
-    group = split_columns(wide, [2, 2], data_norm={"party2": 2**0.5})
-    model = logistic(epsilon=1e4, classes=[0, 1], labels_public=True).fit(group, y)
-    theirs = LogisticRegression().fit(wide[:, 2:], y)
-    assert model.parts_["party2"].coef == pytest.approx(theirs.coef_[0], abs=0.15)
 
 
 # ------------------------------------------------------------------ scikit-learn's conventions, other roles
