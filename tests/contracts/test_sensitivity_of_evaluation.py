@@ -96,19 +96,3 @@ def test_the_bounds_are_reached(kind):
         found = moved(model, (X, y), (far, z), adjacency="replace-one", **options)
         # of three classes the table of losses: the other one is reached
         assert found[0 if kind == "three" else -1] == pytest.approx(1.0, rel=1e-5)
-
-
-@pytest.mark.filterwarnings("ignore::sottovoce.exceptions.PrivacyWarning")
-def test_rows_that_are_alike_at_the_threshold_of_a_pipeline():
-    """A matrix product rounds by a row's place: without one of 64 rows seven others were counted elsewhere."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (2000, 16))
-    y = (X @ rng.normal(size=16) > 0.0).astype(int)
-    model = sv.DPLogisticRegression(data_norm=4.0, classes=[0, 1], fit_intercept=False, solver="scd")
-    model = sv.DPPipeline([("model", model)], epsilon=1.0, delta=1e-6, random_state=0).fit(X, y)
-    weights = model.named_steps["model"].coef_[0]
-    near = rng.uniform(-1.0, 1.0, (300, 16))
-    near[:, -1] = -(near[:, :-1] @ weights[:-1]) / weights[-1]
-    for row in near:
-        pair = [(np.tile(row, (n, 1)), np.ones(n, int)) for n in (12, 11)]
-        assert max(moved(model, *pair, adjacency="add-remove", n_public=60)) <= 1.0
