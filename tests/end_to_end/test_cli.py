@@ -254,7 +254,7 @@ def test_a_real_process_trains_and_predicts(folder: Path) -> None:
     with (folder / "table.csv").open("rb") as table:
         done = process("predict", "model.json", "-", stdin=table)
     assert done.stdout == passes("predict", "model.json", "table.csv").stdout
-    pd.concat([frame()] * 200).to_csv("table.csv", index=False)
+    pd.concat([frame()] * 50).to_csv("table.csv", index=False)
     reading, writing = os.pipe()
     os.close(reading)
     with os.fdopen(writing, "wb") as pipe:  # a pipe that nobody reads from ends it quietly
