@@ -58,7 +58,7 @@ class Look:
     ``markers``: texts that may stand for a missing value.
 
     ``counts``: how often each text occurs that is no marker; None if there are too many of them, or numbers.
-    ``words``, ``rest``: the few texts that are no numbers where the others are, and these; None is more of them.
+    ``words``, ``rest``: the few texts that are no numbers where others are, and these; None is more of them, or names.
     ``occurring``: the markers that occur.
     ``n_present``: rows with a value.
     ``days``: the first and the last one, by each format that fits all cells; None is ISO 8601, or the type.
@@ -114,7 +114,7 @@ class Look:
                 self.written[way] = Numbers(np.repeat(plain, sizes))
             self.rest = Numbers(np.array([*read.values()]))
             words = counts.keys() - read.keys()
-            self.words = words if len(words) <= _MOST_WORDS else None
+            self.words = words if len(words) <= _MOST_WORDS and not as_names else None
         most = MOST_CLASSES if self.is_target and None not in self.written else MOST_CATEGORIES
         self.counts = counts if len(counts) <= most else None
 
