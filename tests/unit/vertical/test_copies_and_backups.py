@@ -21,7 +21,7 @@ from support.clinic import TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed
 from support.noisy_rounds import RoundsStep
 from support.pairs import by_pairs
-from support.party import decode, last_session
+from support.party import decode
 
 SIGNS = np.sign(TABLE[:, 0])
 COPIES = ("one", "two", "three")

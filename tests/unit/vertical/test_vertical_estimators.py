@@ -623,8 +623,6 @@ def test_the_label_holders_own_model_is_scikit_learns():
     assert model.local_part_.intercept == pytest.approx(theirs.intercept_[0], abs=1e-4)
 
 
-
-
 # ------------------------------------------------------------------ scikit-learn's conventions, other roles
 
 
