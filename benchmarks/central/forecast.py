@@ -15,7 +15,7 @@ import numpy as np
 
 import sottovoce as sv
 from benchmarks.common import data_folder
-from benchmarks.driver import EPSILONS, RESULTS, benchmark, option
+from benchmarks.driver import EPSILONS, FIGURES, RESULTS, benchmark, option
 from benchmarks.sets import CHOSEN_ON, CONFIRMED_ON, is_regression, split
 
 _DELTA = 1e-5
@@ -142,4 +142,7 @@ def main(run) -> None:
     head = ("set", "epsilon", "without noise", "measured", "expected", "range")
     run.table("told the score without noise and the labels", head, each, mark="each")
     if run.docs:
+        model = sv.DPLogisticRegression(epsilon=0.5, delta=1e-6, data_norm=1.0, classes=["no", "yes"])
+        drawing = sv.forecast(model, 5_000, 20, accuracy_without_noise=0.86).picture()
+        (FIGURES / "forecast.svg").write_text(drawing + "\n", encoding="utf-8")
         run.picture(lambda: draw([line for line in each if not is_regression(line[0])]), "forecast_errors.png")

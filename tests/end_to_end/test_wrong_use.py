@@ -116,6 +116,7 @@ WRONG = [
     (f"{PLAN} --n-features 2 --n-classes 1", r"--n-classes must be a whole number >= 2"),
     (f"{PLAN} --n-features 2 --schema s.toml", r"together with --schema"),
     (f"{PLAN} --n-features 2 --max-rows-per-unit 0", r"--max-rows-per-unit must be a whole number"),
+    (f"{PLAN} --n-features 2 --picture card.toml", r"--picture .*card\.toml"),
     (f"{PLAN} --n-features 2 --accuracy-without-noise 0.3", r"accuracy-without-noise must be"),
     (f"{PLAN} --n-features 2 --epsilon inf --largest-class 0.6", r"--largest-class is for a forecast, and there is"),
     (f"{PLAN} --n-features 2 --model ridge", r"--label-bounds is missing: --model ridge predicts a number"),

@@ -29,7 +29,8 @@ TOPICS = {
         "Model": "model radius loss degree alpha",
         "Data": "schema target format header delimiter skip-rows table query scratch id label missing n-samples "
         "n-features n-classes label-bounds n d n-expected database classes scale missing",
-        "Output": "out receipt report page html model-card table-name force quiet json proba score labels coefficients",
+        "Output": "out receipt report page html picture model-card table-name force quiet json proba score labels "
+        "coefficients",
     }.items()
     for name in names.split()
 }

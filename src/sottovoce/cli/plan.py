@@ -10,7 +10,7 @@ from sottovoce._validation import whole_number
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import MODELS, REGRESSIONS, Planned, is_sparse, make_estimator, model_by_target
-from sottovoce.cli._output import print_rows, tell
+from sottovoce.cli._output import check_output, print_rows, tell, write_page
 from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import parse_bounds
 from sottovoce.forecasting import Forecast, forecast
@@ -39,9 +39,15 @@ def plan(
     n_classes: int | None = cli.option("--n-classes", "Number of classes, without a schema. Default: 2."),
     label_bounds: str | None = MODELS.option("label_bounds", more="Without a schema.", metavar="LOW,HIGH"),
     told: Told,
+    picture: Path | None = cli.option(
+        "--picture", "Draw accuracy against epsilon and against rows into this SVG file."
+    ),
+    force: cli.ForceOption = False,
     as_json: bool = cli.JSON,
 ) -> None:
     """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
+    if picture is not None:
+        check_output("--picture", picture, inputs=[schema], overwrite=force)
     if max_rows_per_unit is not None:
         max_rows_per_unit = whole_number("--max-rows-per-unit", max_rows_per_unit, at_least=1)
     if schema is None:
@@ -69,8 +75,10 @@ def plan(
     summary = estimator.plan(n_samples, n_features).summary()
     why = _why_none(model, training.epsilon, n_samples)
     if why:
-        cli.refuse_options(f"is for a forecast, and there is none: {why}", vars(told))
+        cli.refuse_options(f"is for a forecast, and there is none: {why}", {**vars(told), "picture": picture})
     found = None if why else forecast(estimator, n_samples, n_features, **vars(told))
+    if found is not None and picture is not None:
+        write_page(picture, found.picture())
     tell(
         as_json, {**summary, **({} if found is None else {"forecast": found.to_dict()})},
         f"No forecast of accuracy: {why}." if found is None else lambda: _print_forecast(found),

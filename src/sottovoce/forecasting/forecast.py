@@ -1,6 +1,8 @@
 """Forecast: how good a private model to expect, and from how many rows, said before there are any data."""
 
+import math
 from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Final
@@ -14,6 +16,8 @@ from sottovoce.estimators.pipeline import DPPipeline
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting.trials import Classes, Numbers, PipelineTrials, Population, Trials
+from sottovoce.report.pages._document import svg_rules, templates
+from sottovoce.report.pages.figures import Drawing, Points, ticks
 
 POINT: Final = 0.01
 # of the way from guessing to certainty, for labels that follow the features; chosen on real tables
@@ -26,6 +30,8 @@ _FACTOR: Final = 2.0
 _LEAST_ROWS, _MOST_ROWS = 10, 2**37
 _COUNTS: Final = tuple(digit * 10**power for power in range(2, 9) for digit in (1, 2, 5))
 _STEPS: Final = (1 / 16, 1 / 8, 1 / 4, 1 / 2, 1.0, 2.0, 4.0, 8.0, 16.0)
+_CLASS: Final = "sottovoce-forecast"
+_LEAST_HEIGHT: Final = 0.05  # of the axis of scores
 
 
 @dataclass(frozen=True)
@@ -164,11 +170,20 @@ class Forecast:
             "in_words": self.sentence,
         }
 
+    def picture(self) -> str:
+        """Return the score against epsilon and against the number of rows as SVG; it names nothing outside itself."""
+        return self._drawn("picture")
+
+    def _drawn(self, template: str) -> str:
+        panels = _panels(self.metric, self.expected, self.by_epsilon, self.by_rows)
+        module: Any = templates().get_template("forecasting/pictures.html").module
+        return str(getattr(module, template)(panels, self.metric, svg_rules(f".{_CLASS}"), _CLASS))
+
     def __str__(self) -> str:
-        return ten_lines(self.table(), "as data: .to_dict(); over epsilon and rows: .by_epsilon, .by_rows")
+        return ten_lines(self.table(), "as data: .to_dict(); as a picture: .picture()")
 
     def _repr_html_(self) -> str:
-        return html_table(self.table())
+        return html_table(self.table()) + self._drawn("notebook")
 
 
 def forecast(
@@ -209,7 +224,7 @@ def forecast(
     Returns
     -------
     Forecast
-        ``.expected``, ``.rows_for_a_point``, ``.sentence``, ``.by_epsilon``, ``.by_rows``.
+        ``.expected``, ``.rows_for_a_point``, ``.sentence``, ``.picture()``.
 
     Raises
     ------
@@ -314,3 +329,64 @@ def _refuse(estimator: DPLinearEstimator, **given: object) -> None:
 
 def _short(value: object) -> str:
     return f"{value:.3g}" if isinstance(value, float) else str(value)
+
+
+def _panels(
+    metric: str, here: Expected, by_epsilon: Sequence[Expected], by_rows: Sequence[Expected]
+) -> tuple[Drawing, Drawing]:
+    """Return both curves with their ranges, the place that was asked for marked."""
+    shown = (*by_epsilon, *by_rows)
+    # a score below guessing, or an R2 far below 0, says no more than the bottom of the picture
+    low = max(min(one.low for one in shown), -0.1)
+    high = max(here.without_noise, *(one.high for one in shown))
+    scores = (low, max(high, low + _LEAST_HEIGHT))
+    return (
+        _panel("epsilon", metric, scores, here, by_epsilon, lambda one: one.epsilon, lambda value: f"{value:.2g}"),
+        _panel("rows", metric, scores, here, by_rows, lambda one: float(one.n_samples), _count),
+    )
+
+
+def _panel(
+    name: str,
+    metric: str,
+    scores: tuple[float, float],
+    here: Expected,
+    curve: Sequence[Expected],
+    place: Callable[[Expected], float],
+    label: Callable[[float], str],
+) -> Drawing:
+    low, high = scores
+    step = ticks(high - low)[1]
+    levels = [step * k for k in range(math.ceil(low / step), math.floor(high / step) + 1)]
+
+    def line(value: Callable[[Expected], float], points: Sequence[Expected] = curve) -> Points:
+        return [(math.log(place(one) / place(curve[0])), min(high, max(low, value(one)))) for one in points]
+
+    above, below, expected = line(lambda one: one.high), line(lambda one: one.low), line(lambda one: one.score)
+    told = "; ".join(
+        f"{label(place(one))}: {one.score:.3f}, range {one.low:.3f} to {one.high:.3f}" for one in curve[::2]
+    )
+    return Drawing(
+        name=f"forecast-{name}",
+        title=f"Expected {metric} against {name}",
+        description=f"The band is the range; the dashed line is a model without privacy, {here.without_noise:.3f}. "
+        f"{told}.",
+        labels=(f"{name}, the other things as planned", metric),
+        ticks_x=[(x, label(place(one))) for (x, _), one in list(zip(expected, curve, strict=True))[::2]],
+        ticks_y=[(at, f"{100.0 * at:.3g} %" if metric == "accuracy" else f"{at:.3g}") for at in levels],
+        most_x=expected[-1][0],
+        y_range=scores,
+        lines=[
+            ("area", [*above, *reversed(below)]),
+            ("chance", line(lambda one: one.without_noise)),
+            ("curve", expected),
+        ],
+        marks=line(lambda one: one.score, [here]),
+    )
+
+
+def _count(value: float) -> str:
+    for size, unit in ((1e9, " bn"), (1e6, " m"), (1e3, " k")):
+        if value >= size:
+            return f"{value / size:.3g}{unit}"
+    return f"{value:.0f}"

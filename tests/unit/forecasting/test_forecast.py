@@ -3,6 +3,7 @@
 import importlib
 import json
 import math
+from xml.etree import ElementTree
 
 import numpy as np
 import pytest
@@ -80,6 +81,7 @@ def test_more_classes_and_class_weights():
 def test_the_ends_of_what_epsilon_may_be(epsilon):
     found = sv.forecast(logistic(epsilon), 300, 3, accuracy_without_noise=0.9)
     assert 0.5 <= found.expected.low <= found.expected.score <= found.expected.high <= 1.0
+    ElementTree.fromstring(found.picture())
 
 
 def test_persons_of_several_rows_cost_more():
@@ -116,9 +118,13 @@ def test_nobodys_budget_is_touched(tmp_path):
     logistic().fit(X, np.where(X[:, 0] > 0, "yes", "no"))  # warnings are errors: it is the first fit to this table
 
 
-def test_curves_and_notebook_agree_with_the_sentence():
+def test_picture_and_notebook_are_well_formed():
     found = sv.forecast(logistic(), 300, 3, accuracy_without_noise=0.9)
-    assert found.sentence.replace("'", "&#x27;") in found._repr_html_()
+    drawing = ElementTree.fromstring(found.picture())
+    assert len(drawing.findall(".//{*}path[@class='curve']")) == 2
+    shown = found._repr_html_()
+    assert found.sentence.replace("'", "&#x27;") in shown
+    assert "<svg" in shown
     assert json.loads(json.dumps(found.to_dict()))["expected"]["as told"]["without_noise"] == 0.9
     assert [one.epsilon for one in found.by_epsilon][4] == 1.0
     assert found.by_rows[4].score == found.by_epsilon[4].score == found.expected.score

@@ -67,10 +67,25 @@ def _variables(colours: dict[str, str]) -> str:
     return " ".join(f"--{name}: {value};" for name, value in colours.items())
 
 
+def _rules() -> str:
+    return Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+
+
+def svg_rules(selector: str) -> str:
+    """Return the rules for what is in a drawing, and its colours, for one that stands by itself in ``selector``."""
+    drawn = [rule.removeprefix("svg") for rule in _rules().splitlines() if rule.startswith("svg ") and "{" in rule]
+    rules = "\n".join(f"{selector}{rule}" for rule in drawn if not rule.startswith(" {"))
+    return (
+        f"{selector} {{ {_variables(LIGHT)} }}\n"
+        f"@media screen and (prefers-color-scheme: dark) {{ {selector} {{ {_variables(DARK)} }} }}\n"
+        f"{selector} .paper {{ fill: var(--paper); }}\n{rules}"
+    )
+
+
 @cache
 def style_sheet() -> str:
     """Return the style sheet: the colours, and the rules in ``page.css``."""
-    rules = Path(__file__).with_name("page.css").read_text(encoding="utf-8")
+    rules = _rules()
     return (
         f":root {{ color-scheme: light dark; {_variables(LIGHT)} }}\n"
         f"@media screen and (prefers-color-scheme: dark) {{ :root {{ {_variables(DARK)} }} }}\n{rules}"
