@@ -21,7 +21,7 @@ import numpy as np
 from sottovoce._files import whole_file, write_whole
 from sottovoce._kept import PrivateFolder, StoredKey
 from sottovoce._numerics import Vector
-from sottovoce.exceptions import ParameterError, StorageError
+from sottovoce.exceptions import ParameterError, PartyError, StorageError
 from sottovoce.ledger.charging import OpenCharge
 
 _REMEDY: Final = "Resume it with what it was begun with, or begin a new run."
@@ -59,6 +59,16 @@ class Run:
         raw = self.checkpoint.released(name, lambda: draw().astype(np.int8).tobytes())
         self.open_charge.close_for(hashlib.sha256(raw).hexdigest())
         return np.frombuffer(raw, np.int8).astype(np.float64)
+
+    def begin_once(self) -> None:
+        """Refuse to charge again what ends with the processes: raise `PartyError` where it was begun before."""
+        if self.checkpoint is not None and self.key is not None:
+            own = secrets.token_bytes(16)
+            if self.checkpoint.released(self.key.within(b"once").name(16).hex(), lambda: own) != own:
+                raise PartyError(
+                    "the joint training of this run was begun before, and ended with the processes of its parties. "
+                    "What was charged for it stays charged. Begin a new run."
+                )
 
     @property
     def model(self) -> str:

@@ -94,6 +94,7 @@ class TrainedTogether(ABC):
     def trained(self, parties: Parties, y: Vector, model: str, scorer: SumOfScores) -> VerticalSolution:
         """Begin, take what is opened, and keep the model; the parties have met."""
         plan = self.joint
+        parties.run.begin_once()
         starts = {name: messages.Join(y if name == plan.label_holder else _NO_LABELS) for name in plan.ranks}
         try:
             _tell(parties, plan.first_step)
