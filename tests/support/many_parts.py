@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce.central.data.labels import BeginModel, Targets, hold
 from sottovoce.central.data.operation import Holder, Operation
 from sottovoce.central.data.part import Part
-from sottovoce.central.data.row_memory import LABEL, LENGTH, TARGET, WEIGHT, InMemory, RowMemory
+from sottovoce.central.data.row_memory import LABEL, LENGTH, TARGET, WEIGHT, RowMemory
 from sottovoce.central.parallel import Team
 
 
@@ -41,7 +41,7 @@ def cut(
     team: Team | None = None,
     *,
     weights: Any = None,
-    memory: type[RowMemory] = InMemory,
+    memory: type[RowMemory] = RowMemory,
 ) -> ManyParts:
     """Return a table in parts that end at some rows and at the last one, each with its labels and weights."""
     team = Team(1, None) if team is None else team

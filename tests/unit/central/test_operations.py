@@ -23,7 +23,7 @@ from sottovoce.central.data.labels import (
 from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
 from sottovoce.central.data.operation import StepRule
 from sottovoce.central.data.part import Part, norms_within
-from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, InMemory, OnDisk
+from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, OnDisk, RowMemory
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import sum_mechanism
 from sottovoce.central.sums.passes import AcceleratedPass, ClippedSlopes
@@ -174,7 +174,7 @@ def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
     assert holder.ask(CountWithin(0.9)).tolist() == [int((np.linalg.norm(X, axis=1) < 0.9 * 0.5).sum())]
 
 
-@pytest.mark.parametrize("memory", [InMemory, OnDisk])
+@pytest.mark.parametrize("memory", [RowMemory, OnDisk])
 def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before(memory):
     holder = cut(X, THREE, ENDS, memory=memory)
     holder.ask(Targets(against_rest=3))

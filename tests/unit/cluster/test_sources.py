@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 import scipy.sparse as sp
 
-from sottovoce.central.data.row_memory import InMemory
+from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.cluster import sources
 from sottovoce.cluster.encoded import EncodedRows
 from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, partitions_of, storage_for
@@ -104,7 +104,7 @@ def test_the_rows_are_those_of_the_files_however_they_are_cut_and_kept(
                 assert kind is SPARSE or source.n_bytes == each.raw.nbytes
                 continue
             memory = each.raw.row_memory(each.n_rows)
-            assert not isinstance(memory, InMemory) and source.n_bytes == 0
+            assert type(memory) is not RowMemory and source.n_bytes == 0
             assert each.raw.feature_names == (("age", "cost") if kind is NUMBERS else kind.feature_names)
             memory.close()
             each.close()

@@ -279,7 +279,7 @@ def test_what_is_remembered_of_rows_is_on_the_disk_that_is_named(folder, tmp_pat
     memory = table.row_memory(10)
     assert type(memory).__name__ == "OnDisk" and list(tmp_path.iterdir()) == []
     memory.close()
-    assert type(sv.ParquetTable(folder / "cut.parquet").row_memory(10)).__name__ == "InMemory"
+    assert type(sv.ParquetTable(folder / "cut.parquet").row_memory(10)).__name__ == "RowMemory"
     with pytest.raises(ParameterError, match=r"row_memory must be one of 'memory', 'disk'"):
         sv.ParquetTable(folder / "cut.parquet", row_memory="tape")
     for kept in ("disk", "memory"):
@@ -290,8 +290,8 @@ def test_what_is_remembered_of_rows_is_on_the_disk_that_is_named(folder, tmp_pat
 @pytest.mark.parametrize("model", ESTIMATORS[:2])
 def test_a_fit_that_remembers_rows_on_disk_keeps_none_in_memory(folder, small_blocks, monkeypatch, model):
     plain = clone(model).fit(X, Y)
-    monkeypatch.setattr(row_memory.InMemory, "new", None)
-    monkeypatch.setattr(row_memory.InMemory, "set", None)
+    monkeypatch.setattr(row_memory.RowMemory, "zeros", None)
+    monkeypatch.setattr(row_memory.RowMemory, "set", None)
     monkeypatch.setattr(sv.ParquetTable, "labels", None)  # of all rows at once
     table = sv.ParquetTable(folder / "cut.parquet", target="y", row_memory="disk")
     np.testing.assert_array_equal(clone(model).fit(table).coef_, plain.coef_)

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.data.operation import Holder, Operation
-from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, InMemory, RowMemory
+from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, RowMemory
 from sottovoce.central.data.streamed import StreamedTable, is_sparse, not_finite
 from sottovoce.central.kernels import passes
 from sottovoce.central.kernels.rows import CSR
@@ -179,7 +179,7 @@ class Part(Holder):
         self.coins: Any = None  # the holder's own random streams, for operations that sample or shuffle
         self.progress: Callable[[int, int], None] = lambda done, of: None
         self.n_samples, self.n_features = int(raw.shape[0]), int(raw.shape[1])
-        self.memory = InMemory(self.n_samples) if memory is None else memory
+        self.memory = RowMemory(self.n_samples) if memory is None else memory
         self._is_at_hand = memory is None and not isinstance(raw, StreamedTable)
         self._few: ScaledRows | None = None
         self._few_of: Any = (None,) * 4
@@ -238,7 +238,7 @@ class Part(Holder):
         ``places``: None: all rows, as they are.
         ``persons``: where the rows of each person begin among them, and their number.
         """
-        before, memory = self.memory, InMemory(int(raw.shape[0]))
+        before, memory = self.memory, RowMemory(int(raw.shape[0]))
         for name in (SCALE, DIVISOR, LENGTH, LABEL, TARGET, WEIGHT):
             if name in before:
                 memory.set(name, before.whole(name) if places is None else before.whole(name)[places])

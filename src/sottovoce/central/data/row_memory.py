@@ -3,7 +3,6 @@
 In memory for tables that fit. On scratch disk for tables that do not: then no number of rows fills the memory.
 """
 
-from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,16 +25,16 @@ DUAL_BEFORE: Final = "dual before"  # and after the one before
 Column = NDArray[Any]
 
 
-class RowMemory(ABC):
-    """Columns of one number, or of a vector, for each row: arrays, wherever they lie."""
+class RowMemory:
+    """Columns of one number, or of a vector, for each row: arrays, here in memory."""
 
     def __init__(self, n_rows: int) -> None:
         self.n_rows = n_rows
         self._columns: dict[str, Column] = {}
 
-    @abstractmethod
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Column:
         """Return room for a column."""
+        return np.zeros(shape, dtype)
 
     def new(self, name: str, *, width: int | None = None, dtype: Any = np.float64) -> None:
         """Make a column of zeros, of ``width`` numbers a row; it replaces one of the same name."""
@@ -63,9 +62,8 @@ class RowMemory(ABC):
         return name in self._columns
 
     def set(self, name: str, values: Column) -> None:
-        """Make a column of these values, one (or one vector) a row."""
-        self.new(name, width=None if values.ndim == 1 else values.shape[1], dtype=values.dtype)
-        self.put(name, slice(0, self.n_rows), values)
+        """Make a column of these values, one (or one vector) a row; in memory without a copy."""
+        self._columns[name] = values
 
     def fill(self, name: str, value: float) -> None:
         """Make a column of one number in all rows."""
@@ -75,17 +73,6 @@ class RowMemory(ABC):
     def close(self) -> None:
         """Forget all columns; the room of those on disk is given back with the last who knows one."""
         self._columns.clear()
-
-
-class InMemory(RowMemory):
-    """Columns in memory."""
-
-    def zeros(self, shape: tuple[int, ...], dtype: Any) -> Column:
-        return np.zeros(shape, dtype)
-
-    def set(self, name: str, values: Column) -> None:
-        """Take these values for a column, without a copy."""
-        self._columns[name] = values
 
 
 class OnDisk(RowMemory):
@@ -100,3 +87,7 @@ class OnDisk(RowMemory):
 
     def zeros(self, shape: tuple[int, ...], dtype: Any) -> Column:
         return mapped(shape, dtype, self._folder)
+
+    def set(self, name: str, values: Column) -> None:
+        self.new(name, width=None if values.ndim == 1 else values.shape[1], dtype=values.dtype)
+        self.put(name, slice(0, self.n_rows), values)

@@ -14,7 +14,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from sottovoce.central.data.row_memory import InMemory, OnDisk, RowMemory
+from sottovoce.central.data.row_memory import OnDisk, RowMemory
 from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.central.parallel import default_threads
 from sottovoce.exceptions import DataError, ParameterError
@@ -111,7 +111,7 @@ class StreamedTable(OutsideTable):
 
     def row_memory(self, n_rows: int) -> RowMemory:
         """Return where a fit remembers what belongs to each row: memory, unless the table knows a disk for it."""
-        return InMemory(n_rows)
+        return RowMemory(n_rows)
 
     @abstractmethod
     def _read(self, n_threads: int) -> Generator[Any]:
