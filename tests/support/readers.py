@@ -62,8 +62,7 @@ class Reader:
 
     def accepts(self, raw: bytes) -> bool:
         """Read; tell whether it was taken. Anything but a documented error passes through: it is a bug."""
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 self.read(raw)
             except (SottovoceError, *self.documented):

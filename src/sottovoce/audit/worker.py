@@ -45,8 +45,7 @@ def fit_many(make: Any, tables: Any, runs: int, first_seed: int, release: Any = 
     a new number in each run. None is left alone: the estimator then draws its noise as its users' runs do.
     """
     outputs = []
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # also of fits of the same table: that is what an audit does
+    with warnings.catch_warnings(action="ignore"):  # also of fits of the same table: that is what an audit does
         for world, (X, y) in enumerate(tables):
             for run in range(runs):
                 model = make()

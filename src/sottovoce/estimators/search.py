@@ -365,8 +365,7 @@ def _best_of(
     best: tuple[float, dict[str, Any], DPLinearEstimator] | None = None
     mechanism = score_mechanism(plan.adjacency, plan.noise_multiplier)
     streams.warn_of_second_use()  # below, warnings are hushed
-    with warnings.catch_warnings(), uncounted_fits():
-        warnings.simplefilter("ignore")  # one warning a trial would count them
+    with warnings.catch_warnings(action="ignore"), uncounted_fits():  # one warning a trial would count them
         for params, trial in trials:
             losses = row_losses(plan.score_bound, trial.fit(*train), *scored)
             scored_by = drive(lambda: score(plan.score_bound, mechanism), Held(losses), streams)

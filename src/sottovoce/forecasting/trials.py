@@ -309,8 +309,7 @@ class Trials:
 
     def _scores(self, rows: int, **changed: Any) -> tuple[float, ...]:
         found = []
-        with warnings.catch_warnings(), uncounted_fits():
-            warnings.simplefilter("ignore")  # nobody's data are fitted
+        with warnings.catch_warnings(action="ignore"), uncounted_fits():  # nobody's data are fitted
             for run in range(_RUNS):
                 X, y = self._population.table(rows, run)
                 model = self._for(rows, random_state=run, **changed)

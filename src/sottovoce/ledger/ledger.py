@@ -20,7 +20,7 @@ from sottovoce._files import write_whole
 from sottovoce._plain_data import canonical_text, plain
 from sottovoce._validation import choice, filled_text, number, truth
 from sottovoce._version import __version__
-from sottovoce.exceptions import AccountingError, LedgerError, ParameterError, SottovoceError
+from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityError, ParameterError, SottovoceError
 from sottovoce.ledger.book import FORMAT, VERSION, Book, ChargeRecord, Dataset
 from sottovoce.ledger.entries import FIRST, Entry
 from sottovoce.ledger.store import Row, Store
@@ -524,7 +524,7 @@ class Ledger:
 
     def _asked(self, ask: Callable[[Book], _T]) -> _T:
         def work() -> _T:
-            self._catch_up(self._store.read(self._book.n_entries))
+            self._catch_up(self._store.read)
             return ask(self._book)
 
         return self._alone(work)
@@ -532,8 +532,15 @@ class Ledger:
     def _now(self) -> Book:
         return self._asked(lambda book: book)
 
-    def _catch_up(self, rows: list[Row]) -> None:
-        for row in rows:
+    def _catch_up(self, read: Callable[[int], list[Row]]) -> None:
+        known = self._book.n_entries
+        rows = read(max(0, known - 1))
+        if known and not (rows and rows[0][2] == self._book.head):
+            raise LedgerIntegrityError(
+                f"the ledger {self._store.url} no longer has entry {known - 1} as it was read here: another file has "
+                "taken its place, an old copy perhaps. Nothing was written. `sottovoce ledger verify` says what it has."
+            )
+        for row in rows[known > 0 :]:
             self._book.read(read_row(row))
 
     def _known(self, charge: Charge) -> ChargeRecord:
@@ -546,7 +553,7 @@ class Ledger:
 
         def work() -> Charge:
             with self._store.writing() as (read, append):
-                self._catch_up(read(self._book.n_entries))
+                self._catch_up(read)
                 check(self._book)
                 entries = self._entries(bodies)
                 for entry in entries:

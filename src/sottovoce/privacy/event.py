@@ -244,8 +244,7 @@ def quiet() -> Iterator[None]:
     level = absl_logging.get_verbosity()
     absl_logging.set_verbosity(absl_logging.ERROR)
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             yield
     finally:
         absl_logging.set_verbosity(level)

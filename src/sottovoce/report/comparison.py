@@ -100,8 +100,7 @@ def made_again(receipt: Guarantee, solvers: Sequence[type[Plan]] = ()) -> Guaran
     ``solvers``: solver objects that may have made it, beside the solvers with names.
     """
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # the person who verifies is not the one who chose
+        with warnings.catch_warnings(action="ignore"):  # the person who verifies is not the one who chose
             parameters = _with_solver(receipt.parameters, solvers)
             maker = next((module for entry, module in _MAKERS.items() if entry in parameters), None)
             if maker is None:

@@ -102,8 +102,7 @@ def test_a_strange_value_is_refused_in_words_or_taken(name, argument, tmp_path, 
     monkeypatch.chdir(tmp_path)
     call, _, good = TARGETS[name]
     for value in VALUES:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
+        with warnings.catch_warnings(action="ignore"):
             try:
                 call(**{**good, argument: value})
             except SottovoceError as error:

@@ -365,6 +365,17 @@ def check_tampered(url, statements, problem):
             broken.reserve("people", GaussianEvent(20.0), **FIT)
 
 
+def test_an_old_copy_under_an_open_ledger_is_not_written_to(lite, tmp_path):
+    path, old = tmp_path / "budget.db", (tmp_path / "budget.db").read_bytes()
+    lite.reserve("people", EVENT, **FIT)
+    for others in range(3):  # entries that came after the copy: none, as many as were lost, more
+        path.write_bytes(old)
+        seen = [Ledger(lite.url).reserve("people", EVENT, **FIT).hash for _ in range(others)]
+        with pytest.raises(LedgerIntegrityError, match="no longer has entry 2 as it was read here"):
+            lite.reserve("people", EVENT, **FIT)
+        assert [record.hash for record in Ledger(lite.url).history("people")] == seen
+
+
 def test_a_cut_off_end_shows_only_against_a_head_from_outside(filled):
     head = filled.head()
     earlier = filled.history("people")[0]

@@ -218,8 +218,7 @@ def _make_estimator(
     if not training.may_be_joint:
         cli.refuse_options("is for --mechanism secure or auto, or --aggregation secure", {"--helper": helpers})
     estimator = ESTIMATORS[kind](epsilon=epsilon, label_holder=split.label_holder, **labels, **own)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about one person; the plan of the fit warns again, about all
+    with warnings.catch_warnings(action="ignore"):  # about one person; the plan of the fit warns again, about all
         estimator.plan(_joined(split.stand_ins(), helpers, estimator))
     return estimator
 

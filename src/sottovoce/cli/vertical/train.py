@@ -113,8 +113,7 @@ def _check(spec: RunSpec, site: Site) -> None:
         for name, width in zip(names, columns, strict=True)
         if name == names[0] or name in spec.sites(site.kit.federation)
     ]  # fmt: skip
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # about one person
+    with warnings.catch_warnings(action="ignore"):  # about one person
         estimator = make_estimator(spec, site)
         if "engine" in estimator.get_params():
             estimator.set_params(engine="auto")  # who has which is not known here

@@ -194,8 +194,7 @@ def _read(name: str, message: bytes, kind: Any) -> Any:
 def library() -> Any:
     """Return the package behind the roles; it is optional, and where it is missing this is a `ParameterError`."""
     try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")  # protobuf's remarks about its own age are nothing a caller can act on
+        with warnings.catch_warnings(action="ignore"):  # protobuf's remarks about its age help no caller
             import private_set_intersection.python as psi
     except ImportError:
         raise ParameterError(
