@@ -183,6 +183,13 @@ def test_a_field_of_lists_in_lists_is_no_field_however_deep_they_are(run):
         assert read_canonical(Envelope, head.replace(f'"{REQUEST}"', "[" * depth + "]" * depth)) is None, depth
 
 
+def test_a_party_says_nothing_long_by_how_many_it_turned_away(run):
+    run.gate._line.strangers = 10**4000
+    with pytest.raises(PartyError, match="turned away 1,000,000,000 of") as caught:
+        run.ask(Describe())
+    assert len(str(caught.value)) < 500
+
+
 def test_what_is_signed_as_one_thing_is_signed_as_nothing_else(run):
     bank = run.identity("bank")
     for what, other in itertools.permutations((CARD, REQUEST, ANSWER), 2):

@@ -214,9 +214,9 @@ class CoordinatorEnd(_End):
             return answer  # in words why the run is not begun
         if envelope.strangers:
             raise PartyError(
-                f"party {self._other!r} turned away {envelope.strangers:,} of the requests that came to it in the name "
-                f"of {self._name!r}: somebody else sent them, or sent them again. Nothing was answered or charged; its "
-                "register says more. Find out who it was, then resume this run."
+                f"party {self._other!r} turned away {min(envelope.strangers, 10**9):,} of the requests that came to it "
+                f"in the name of {self._name!r}: somebody else sent them, or sent them again. Nothing was answered or "
+                "charged; its register says more. Find out who it was, then resume this run."
             )
         if envelope.ledger not in ("", self._known):
             self._told(envelope.ledger)
