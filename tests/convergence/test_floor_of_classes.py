@@ -47,6 +47,24 @@ def beside_a_constant(solver, size, signal, odds, epsilon):
     return beyond, points, noise
 
 
+@pytest.mark.parametrize(
+    ("size", "classes", "signal", "epsilon"),
+    by_pairs([(700, 4), (700, 20), (3000, 8)], [3, 7], [0.0, 1.5], [0.1, 0.3]),
+)
+def test_several_classes_are_sure_of_little(size, classes, signal, epsilon):
+    (n, d), delta, found = size, 1e-6, []
+    for seed in range(SEEDS):
+        rng = np.random.default_rng([n, d, classes, seed])
+        X, W = rng.standard_normal((n + TESTED, d)) / np.sqrt(d), rng.standard_normal((d, classes))
+        scores = signal * X @ W + np.linspace(0.0, 1.5, classes) + rng.gumbel(size=(n + TESTED, classes))
+        y, names = scores.argmax(axis=1), list(range(classes))
+        model = sv.DPLogisticRegression(epsilon=epsilon, delta=delta, data_norm=2.0, classes=names, random_state=seed)
+        shares = np.maximum(np.bincount(y[:n], minlength=classes) / n, 1e-3)
+        odds = model.fit(X[:n], y[:n]).predict_proba(X[n:])[np.arange(TESTED), y[n:]]
+        found.append(-np.log(odds / shares[y[n:]]).mean())
+    assert np.mean(found) < (0.9 if gaussian_mu(epsilon, delta) * n < 50.0 else 0.4)
+
+
 FACTS = [0.0, 1.0], [0.0, -1.5, -3.5], [0.45, 1.0]
 FAST = (1.0, -1.5, 1.0)  # of the wide ones, which take seconds
 WIDE = [pytest.param((700, 1000), *facts, marks=[pytest.mark.slow] * (facts != FAST)) for facts in product(*FACTS)]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sottovoce._plain_data import OBJECT
 from sottovoce._validation import choice, in_full
+from sottovoce.central.calibration import share_by_rule
 from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts, plan_of
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
@@ -31,15 +32,14 @@ _PLANS: Final[tuple[type[Plan], ...]] = (
 _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
-_HIDDEN: Final = 35.0  # mu n below which the noise of slopes is more than they explain (squared loss), and
-_HIDDEN_EACH: Final = 10.0  # mu n over the root of the number of weights
-_REFINED: Final = 60.0  # mu n below which the squared loss needs a slope, which refinement does not release
+# Mu n, and mu n over the root of the number of weights, below which the noise of slopes is more than they explain
+# (squared loss): where predictions get a slope, and where they do not, as refinement gives them none.
+_HIDDEN, _BARE = (35.0, 10.0), (60.0, 20.0)
 _LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
 _PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables, or
 _PLENTY_EACH: Final = 4.0  # mu n over the number of weights, up to
 _FAR: Final = 4000.0  # mu n, and beyond it 1; where mu n is at least the number of weights, or that is above
 _MANY: Final = 240  # from which on the reach of steps falls no more; and
-_SHORT_BY_WISH: Final = 1e-3  # alpha at most this: a larger one is meant, and clips make another loss of it
 _MOST_REFINED: Final = 1024  # weights up to which the eigenvectors of X'X cost less than the passes that they save
 _FEW: Final = 500.0  # mu n of each of several hinges, below which they are left to Newton steps
 _ENOUGH: Final = 500.0  # mu n, and
@@ -47,7 +47,6 @@ _ENOUGH_EACH: Final = 4.0  # mu n over the number of weights, from which the log
 _CLEAR: Final = 100.0  # mu n over the number of weights, from which the corner of the hinge is drawn sharper
 _WEIGHTED: Final = "rows have weights, which no other solver takes"
 _TOGETHER: Final = "what the rows of a person add is cut together, so that several cost little more noise than one"
-_NARROW: Final = MAX_GRAM  # weights up to which the matrix is cheap
 
 
 def make_plan(
@@ -108,16 +107,17 @@ def accelerated_solver(loss: Loss, n_models: int) -> str:
 
 def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tuple[str, str]:
     """Return the solver that ``"auto"`` takes, from public facts only, and why; measured in docs/guide/solvers.md."""
+    usual = accelerated_solver(facts.loss, facts.n_models)
     if facts.weight_bound is not None:
         return AcceleratedPlan.solver, _WEIGHTED if facts.is_private else ""
     if not facts.is_private:
-        return accelerated_solver(facts.loss, facts.n_models), ""
+        return usual, ""
     if options is not None and (not isinstance(options, Mapping) or options):
-        return accelerated_solver(
-            facts.loss, facts.n_models
-        ), "solver_options were given, and without a solver's name they are those of 'scd'"
+        return usual, "solver_options were given, and without a solver's name they are those of 'scd'"
     known = gaussian_mu(facts.epsilon, facts.delta) * facts.n_units
-    hidden = max(_HIDDEN, _HIDDEN_EACH * math.sqrt(facts.n_weights))
+    slope = share_by_rule(None, facts) > 0.0
+    least, each = _HIDDEN if slope else _BARE
+    hidden = max(least, each * math.sqrt(facts.n_weights))
     if facts.loss.name == "squared" and facts.constant > 0.0 and known < hidden:
         return ConstantPlan.solver, (
             f"squared loss, {facts.n_weights} weights and mu n = {known:.3g}, below {hidden:.3g}: noise would hide the "
@@ -129,37 +129,36 @@ def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tu
             "worse than a constant, and no budget goes to a slope and a shift that would be noise"
         )
     if facts.neighbours.rows > 1:
-        return accelerated_solver(facts.loss, facts.n_models), _TOGETHER
+        return usual, _TOGETHER
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
     seen = information / facts.n_weights**1.5
-    refined = known >= _REFINED and facts.n_weights <= _MOST_REFINED
+    refined = (known >= _BARE[0] or not slope) and facts.n_weights <= _MOST_REFINED
     if facts.loss.name == "squared" and refined and seen >= _ENOUGH_SQUARED:
         return "refinement", (
             f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH_SQUARED:g}: a "
             "noisy X'X shows most of what rows determine, and passes correct its errors"
         )
     smoothed = isinstance(facts.loss, SmoothedHinge)
-    if smoothed and facts.n_weights <= _NARROW and (facts.n_models == 1 or information < _FEW):
+    if smoothed and facts.n_weights <= MAX_GRAM and (facts.n_models == 1 or information < _FEW):
         return "newton", (
             f"hinge loss, smoothed, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP for one "
             "model): within half a point of the most accurate, in some ten passes"
         )
     if smoothed:
         return "scd", "hinge loss, smoothed: as accurate as any for so many weights, or models"
-    if accelerated_solver(facts.loss, facts.n_models) == MultinomialPlan.solver:
-        return MultinomialPlan.solver, (
+    if usual == MultinomialPlan.solver:
+        return usual, (
             f"{facts.n_models} classes jointly need less noise than one model for each class: a person pays once"
         )
-    short = facts.alpha <= _SHORT_BY_WISH and gaussian_mu(facts.epsilon, facts.delta) <= HARDLY_ANY_NOISE
     plenty = max(_PLENTY, min(_PLENTY_EACH * facts.n_weights, max(_FAR, facts.n_weights)))
     reaches = information >= facts.n_weights or facts.n_weights > _MANY
-    if isinstance(facts.loss, Logistic) and short and reaches and information < plenty:
+    if isinstance(facts.loss, Logistic) and slope and reaches and information < plenty:
         return "momentum", (
             f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP), below "
             f"{plenty:g}: many short steps leave less noise in the weights than passes or Newton steps"
         )
     enough = max(_ENOUGH, _ENOUGH_EACH * facts.n_weights)
-    if isinstance(facts.loss, Logistic) and facts.n_weights <= _NARROW and information >= enough:
+    if isinstance(facts.loss, Logistic) and facts.n_weights <= MAX_GRAM and information >= enough:
         return "newton", (
             f"logistic loss, {facts.n_weights} weights and mu n = {information:.0f} (mu of Gaussian DP), at least "
             f"{enough:.0f}: within half a point of the most accurate, in some thirty passes"

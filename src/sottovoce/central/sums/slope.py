@@ -27,13 +27,10 @@ from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.privacy.adjacency import Neighbours
 
 _WORDS: Final = "noisy sums of predictions, their squares, residuals and products of both: slope and shift follow"
-_DOUBT: Final = 2.0  # what the variance of the noise weighs beside a squared sum of squares; and more, the smaller
-_LITTLE: Final = 40.0  # mu n of the release is below this
+_DOUBT: Final = 80.0  # over mu n of the release, and 2 at least: what the noise weighs beside the squares
 _LEAST: Final = 0.25  # of the noise: a sum of squares is no less, whatever the noise was
 _WIDER: Final = 100.0  # mu n of the release from which on R is beyond the scale of the labels
-
-LONGEST: Final = 1.25
-"""Early stopping leaves weights a little short, never by much."""
+LONGEST: Final = 1.25  # early stopping leaves weights a little short, never by much
 
 
 def cut_for(scale: float, information: float) -> float:
@@ -59,7 +56,7 @@ def slope_and_shift(
     moments = yield Release(_WORDS, LineMoments(weights, cut, sums.ticks_per_unit), sums.mechanism)
     square, product, along, left = map(float, moments)
     std = sums.mechanism.noise_std
-    square, doubt = max(square, _LEAST * std), _DOUBT * max(1.0, _LITTLE / (mu * n_public))
+    square, doubt = max(square, _LEAST * std), max(2.0, _DOUBT / (mu * n_public))
     slope = min(max(0.0, (product + square) * square / (square**2 + doubt * std**2)), LONGEST)
     return slope, cut * (1.0 - slope) * min(max(-1.0, (left + along) / n_public), 1.0)
 
