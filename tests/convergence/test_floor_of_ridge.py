@@ -59,3 +59,26 @@ def test_a_strong_signal_is_not_given_up_for_it(n, d, epsilon):
     solver, ours, exact, _ = errors(n, d, epsilon, 3.0, (-10.0, 20.0), 0.0)
     assert solver != "constant"
     assert ours < 0.6 * exact
+
+
+@pytest.mark.parametrize("d", [3, 6])
+@pytest.mark.parametrize(("n", "epsilon"), [(430, 1.0), (3000, 0.3)])
+@pytest.mark.parametrize("skewed", ["rows and labels", "labels", "noise"])
+def test_no_run_is_far_worse_than_a_constant_on_skewed_tables(skewed, n, epsilon, d):
+    """Each of 30 runs: a count far out that is noise alone must not make the clip, and so all noise, long."""
+    for seed in range(30):
+        rng = np.random.default_rng([seed, d])
+        size = rng.standard_normal(2 * n)
+        X = 1.2 * size[:, None] + 0.5 * rng.standard_normal((2 * n, d))
+        y = np.exp(1.3 * size + 0.3 * rng.standard_normal(2 * n))
+        if skewed == "rows and labels":
+            X = np.exp(X)
+        if skewed == "noise":
+            X, y = rng.standard_normal((2 * n, d)), y + rng.standard_normal(2 * n)
+        X = 2.0 * (X - X.min(axis=0)) / np.ptp(X, axis=0) - 1.0
+        bounds = min(0.0, float(y.min())), float(y.max())
+        model = sv.DPRidge(
+            epsilon=epsilon, delta=1e-4, data_norm=d**0.5, label_bounds=bounds, solver="refinement", random_state=seed
+        ).fit(X[:n], y[:n])
+        ours, exact = (np.mean((found - y[n:]) ** 2) for found in (model.predict(X[n:]), y[:n].mean()))
+        assert ours <= 1.3 * exact, seed

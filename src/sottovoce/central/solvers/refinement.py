@@ -78,7 +78,7 @@ _HISTOGRAMS: Final = (
 )
 _WHERE: Final = "location of the labels (a median), noisy"
 _LOCATION_COUNTS: Final = 12
-_BELIEVED: Final = 3.0  # standard deviations from which a count is more than noise
+_BELIEVED: Final = 4.0  # standard deviations from which one of some hundred counts is more than noise
 _BIAS: Final = 8.0  # kappa
 _KEPT: Final = 0.7  # share of the rows that a clip leaves as they are, at least
 # names in the receipt
