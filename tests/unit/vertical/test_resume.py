@@ -8,7 +8,7 @@ import pytest
 
 from sottovoce.privacy.accounting import Accountant
 from sottovoce.vertical import VerticalLasso, VerticalLogisticRegression
-from support.interrupted import HOME, OTHERS, Federation, Killed, at, draws_by_place, tables
+from support.interrupted import BUDGET, HOME, OTHERS, Federation, Killed, at, draws_by_place, tables
 
 # few rounds: what is resumed need not have arrived
 pytestmark = pytest.mark.filterwarnings("ignore:no convergence in max_iter")
@@ -109,4 +109,22 @@ def test_a_run_that_is_cut_off_goes_on(tmp_path, whole, kind):
         result, _ = fit()
         assert result == expected, number
         assert made.charges() == charges, number
+        made.end(HOME, *OTHERS)
+
+
+@pytest.mark.parametrize("run", ["local models", "Frank-Wolfe"])
+def test_a_run_that_takes_the_whole_budget_goes_on(tmp_path, monkeypatch, run):
+    """A party that has paid is asked again whether it can pay."""
+    made, fit = federation(tmp_path / "one", run)
+    _, n_exchanges = fit()
+    spent, large = [made.ledger(name).spent("people")[0] for name in OTHERS], BUDGET["epsilon"]
+    made.end(HOME, *OTHERS)
+    for number in range(1, n_exchanges + 1):
+        monkeypatch.setitem(BUDGET, "epsilon", large)  # of the labels
+        made, fit = federation(tmp_path / str(number), run)
+        monkeypatch.setitem(BUDGET, "epsilon", 1.2 * max(spent))
+        with pytest.raises(Killed):
+            fit(cut=at(number, "after", Killed()))
+        made.end(HOME, *OTHERS)
+        fit()
         made.end(HOME, *OTHERS)

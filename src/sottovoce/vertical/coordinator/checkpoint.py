@@ -10,7 +10,7 @@ import json
 import secrets
 import zlib
 from collections.abc import Callable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from threading import Lock
@@ -62,13 +62,33 @@ class Run:
 
     def begin_once(self) -> None:
         """Refuse to charge again what ends with the processes: raise `PartyError` where it was begun before."""
-        if self.checkpoint is not None and self.key is not None:
-            own = secrets.token_bytes(16)
-            if self.checkpoint.released(self.key.within(b"once").name(16).hex(), lambda: own) != own:
-                raise PartyError(
-                    "the joint training of this run was begun before, and ended with the processes of its parties. "
-                    "What was charged for it stays charged. Begin a new run."
-                )
+        if not self._is_first(b"once"):
+            raise PartyError(
+                "the joint training of this run was begun before, and ended with the processes of its parties. "
+                "What was charged for it stays charged. Begin a new run."
+            )
+
+    def promised(self, ask: Callable[[], None]) -> None:
+        """Have parties say that they will pay, as ``ask`` does; once they have, no refusal counts: they may have paid.
+
+        Raises what ``ask`` raises in the execution in which they say so.
+        """
+        if not self._is_first(b"promised", ask):
+            with suppress(PartyError):
+                ask()
+
+    def _is_first(self, what: bytes, does: Callable[[], None] = lambda: None) -> bool:
+        """Do something that no execution of this run has done before, and return True; else do nothing."""
+        if self.checkpoint is None or self.key is None:
+            does()
+            return True
+        own = secrets.token_bytes(16)
+
+        def done() -> bytes:
+            does()
+            return own
+
+        return self.checkpoint.released(self.key.within(what).name(16).hex(), done) == own
 
     @property
     def model(self) -> str:

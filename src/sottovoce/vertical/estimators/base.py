@@ -250,7 +250,7 @@ class VerticalEstimator(Predicting, Budgeted):
         if plan.is_private:
             warn_of_large_delta(plan.delta, plan.facts.n_samples)
         run = parties.new_run().of((type(self).__name__, plan), own if y is None else y)
-        model = run.model
+        model, session.run = run.model, run
         plan.meet(session)
         with seeded_for_session(parties, streams, session.session_name) as seeded, charging(
             self.ledger, self.dataset, plan.event, delta=plan.delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
@@ -279,7 +279,8 @@ class VerticalEstimator(Predicting, Budgeted):
         self.n_rounds_ = solution.n_rounds
         if math.isinf(plan.epsilon) and self.history_ is not None and not self.history_.converged:
             warn_caller(
-                f"no convergence in max_iter={self.max_iter} steps. Raise max_iter or tol, or choose another solver.",
+                f"no convergence in max_iter={self.max_iter} steps, of which {self.history_.n_steps} were taken: raise "
+                "max_iter, or scale the columns, or raise alpha or tol.",
                 ConvergenceWarning,
             )
 
