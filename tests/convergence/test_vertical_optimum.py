@@ -89,6 +89,37 @@ def test_steps_beyond_double_precision_do_no_harm(loss):
     assert history.objective[-1] == pytest.approx(best, rel=1e-12)
 
 
+@pytest.mark.parametrize("alpha", [1e-5, 1e-3, 1e-2])
+@pytest.mark.parametrize("loss", [Logistic(), Squared(), SmoothedHinge(0.5)], ids=lambda loss: loss.name)
+def test_columns_that_say_nothing_are_left_to_the_intercept(loss, alpha):
+    """Where a loss is all but straight along a line its parabola ends far beyond any optimum."""
+    y = np.repeat([1.0, -1.0], [7, 13])
+    for column in (0.0, 3.0, -1e3):
+        coef, _, history = minimise(np.full((20, 1), column), loss, y, l2=20 * alpha, intercept=True)
+        best, _ = smooth_optimum(np.zeros((20, 1)), y, loss, 20 * alpha, True)
+        assert history.converged
+        assert history.objective[-1] == pytest.approx(best, rel=1e-6)
+        assert abs(coef[0] * column) < 1e-6
+
+
+@pytest.mark.parametrize("scale", [1e-8, 1e-3, 1.0, 1e3, 1e6, 1e9])
+@pytest.mark.parametrize("width", ["one", "all wide"])
+def test_what_has_converged_is_the_optimum_at_any_scale(width, scale):
+    """Where rounding hides the way it says so: no step is left, too, where the optimum is far."""
+    for seed, loss in enumerate(LOSSES):
+        case = Case(width, seed=seed, classes=loss.is_classification)
+        case.X *= scale
+        coef, constant, history = minimise(case.X, loss, case.y, l2=1e-4, intercept=seed % 2 == 0)
+        case.l2, values = 1e-4, [*coef, constant, *history.objective]
+        assert np.isfinite(values).all()
+        slopes = loss.derivative(case.y, case.X @ coef + constant)
+        gradient = case.X.T @ slopes + case.l2 * coef
+        start = float(loss.value(case.y, np.zeros(60)).sum())
+        if history.converged:
+            assert gradient @ gradient / (2.0 * case.l2) <= 1e-5 * max(history.objective[-1], 1e-9 * start)
+        assert history.converged or scale > 1.0
+
+
 # --- the stopping measure ---------------------------------------------------------------------------------------------
 
 

@@ -13,7 +13,7 @@ import math
 from typing import Any, Final, NamedTuple
 
 import numpy as np
-from scipy.linalg import cho_factor, cho_solve
+from scipy.linalg import LinAlgError, cho_factor, cho_solve
 
 from sottovoce._numerics import Vector
 from sottovoce.losses import SmoothLoss
@@ -22,6 +22,8 @@ from sottovoce.vertical.table.columns import Columns
 
 _LINE_SEARCH: Final = 50
 _LEAST_CURVATURE: Final = 1e-12  # of the largest: a row with less says nothing in double precision
+_FARTHER: Final = 16.0  # times a step, in one guess: where a loss is nearly straight its parabola ends nowhere
+_ROUNDING: Final = 1e-14  # of the objective at 0: what is closer to the optimum is there in double precision
 
 
 class Optimum(NamedTuple):
@@ -48,7 +50,7 @@ def minimise(
     ``l2``, > 0: penalty for the sum of losses.
     ``tol``: stop when |g|^2 / (2 l2) is at most ``tol`` times the objective. By strong convexity it bounds how far the
     objective is from its optimum. A free intercept has no l2 behind it: g_0^2 / (2 sum_i l''(z_i)) is added for it, g_0
-    = sum_i l'(z_i), and the sum is an estimate, not a bound.
+    = sum_i l'(z_i), and the sum is an estimate, not a bound. Where rounding hides the way, it ends without it.
     """
     columns = Columns(table, intercept=intercept)
     y = np.ascontiguousarray(y, dtype=np.float64)
@@ -56,6 +58,7 @@ def minimise(
     if intercept:
         penalty[-1] = 0.0
     x, z, history = np.zeros(columns.n_columns), np.zeros(len(y)), History()
+    nothing = _ROUNDING * float(loss.value(y, z).sum())
     for _ in range(max_iter):
         slopes, bent = np.asarray(loss.derivative(y, z)), np.asarray(loss.curvature(y, z))
         gradient = columns.back(slopes) + penalty * x
@@ -64,14 +67,18 @@ def minimise(
             distance += _above_least(float(slopes.sum()), float(bent.sum()))
         if not bent.any():  # every row on a straight piece of the loss, as at the start of a smoothed hinge
             bent = np.full(len(y), loss.smoothness)
-        direction = -_solve(columns, bent, l2, gradient)
+        try:
+            direction = -_solve(columns, bent, l2, gradient)
+        except LinAlgError:  # the penalty is lost beside columns so large
+            direction = -gradient
         change = columns.times(direction)
         pull = penalty * direction
         step = _line_search(loss, y, z, change, float(x @ pull), float(direction @ pull))
-        x, z = x + step * direction, z + step * change
+        if step > 0.0:
+            x, z = x + step * direction, z + step * change
         history.add(float(loss.value(y, z).sum()) + 0.5 * float(x @ (penalty * x)), distance)
-        if step == 0.0 or distance <= tol * abs(history.objective[-1]):
-            history.converged = True
+        history.converged = distance <= max(tol * history.objective[-1], nothing)
+        if history.converged or step == 0.0:  # no descent in double precision: there, or lost in rounding
             break
     features = columns.n_features
     return Optimum(x[:features], float(x[features:].sum()), history)
@@ -121,7 +128,7 @@ def _line_search(loss: SmoothLoss, y: Vector, z: Vector, change: Vector, slope: 
         first = float(loss.derivative(y, at) @ change) + slope + step * square
         second = float(loss.curvature(y, at) @ (change * change)) + square
         low, high = (low, step) if first > 0.0 else (step, high)
-        moved = step - first / second if second > 0.0 else math.inf
+        moved = min(step - first / second, _FARTHER * step) if second > 0.0 else math.inf
         if not low < moved < high:
             moved = 0.5 * (low + high) if math.isfinite(high) else 2.0 * step
         close = abs(moved - step) <= 1e-4 * step

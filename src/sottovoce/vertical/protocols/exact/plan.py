@@ -51,7 +51,7 @@ def _optimum(table: Any, plan: VerticalPlan, y: Vector, fails: str, **options: A
     try:
         return minimise(table, plan.loss, y, l2=l2, intercept=plan.fit_intercept, **options)
     except Exception as error:  # its message could quote a row
-        raise PartyError(f"{fails} ({type(error).__name__}).") from None
+        raise PartyError(f"{fails} ({type(error).__name__}): scale the columns, or raise alpha.") from None
 
 
 def joined_columns(parties: Parties, facts: PublicFacts) -> Any:
