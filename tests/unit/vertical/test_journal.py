@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError, StorageError
-from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.events import GaussianEvent, compose
 from sottovoce.vertical import Party
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
@@ -196,6 +196,20 @@ def test_what_is_not_on_record_is_charged_again(tmp_path, ledger, way):
     again = decode(party.handle(asked(STEPS[0])))
     assert np.std(again.numbers - answer.numbers) > 50.0
     assert len(charges(ledger)) == 2
+
+
+@pytest.mark.parametrize("account", ["in memory", "ledger"])
+def test_what_was_computed_without_a_budget_is_charged_where_there_is_one(tmp_path, ledger, account):
+    """Nobody knows whether it left: it may have been on disk when the process was killed."""
+    plain = Party(TABLE, name="clinic", data_norm=1.0, journal=Journal(tmp_path / "clinic"))
+    plain.handle(asked(TRAIN))
+    plain._journal.close()
+    budget = (3.0, 1e-6) if account == "in memory" else LedgerBudget(ledger.url, "people", name="clinic")
+    party = Party(TABLE, name="clinic", data_norm=1.0, journal=Journal(tmp_path / "clinic"), budget=budget)
+    assert not isinstance(decode(party.handle(asked(TRAIN))), Refused)
+    assert (party.part("m").coef != plain.part("m").coef).all()
+    assert party.spent != compose()
+    party._journal.close()
 
 
 def test_what_has_no_noise_or_a_state_is_not_on_record(tmp_path):

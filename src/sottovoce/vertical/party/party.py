@@ -448,7 +448,7 @@ class Party:
         What is ``alone`` is the same release in every session and process: it is on record, and rests on nothing else.
         """
         where = self._digest if alone else session.name + frame.step.to_bytes(8, "little")
-        told = repr((about, self.name, self.budget.coordinator)).encode()
+        told = repr((about, self.name, self.budget.coordinator, self.budget.is_limited)).encode()
         release = hashlib.sha256(b"release" + frame.digest + where + told).hexdigest()[:32]
         return Place(session.name.hex(), frame.step, release)
 
