@@ -198,6 +198,27 @@ def test_what_is_not_on_record_is_charged_again(tmp_path, ledger, way):
     assert len(charges(ledger)) == 2
 
 
+@pytest.mark.parametrize(
+    ("change", "n_charges"),
+    [
+        ({}, 1), ({"least_people": 3}, 1), ({"y": np.ones(N)}, 1), ({"data_norm": 0.5}, 2), ({"data_bound": 0.7}, 2),
+        ({"nonnegative": True}, 2), ({"X": np.float32(abs(TABLE))}, 2), ({"coordinator": "other"}, 2),
+        ({"name": "other"}, 2), ({"seed": 1}, 2),
+    ],
+)  # fmt: skip
+def test_what_an_answer_rests_on_is_what_its_release_is_known_by(tmp_path, ledger, change, n_charges):
+    coefs, plain = [], {"X": abs(TABLE), "name": "clinic", "data_norm": 1.0, "data_bound": 1.0}
+    for given in (plain, plain | change):
+        seed, coordinator = given.pop("seed", None), given.pop("coordinator", "insurer")
+        budget = LedgerBudget(ledger.url, "people", name=given["name"], coordinator=coordinator)
+        party = Party(**given, budget=budget, journal=Journal(tmp_path / "clinic")).seed(seed)
+        assert not isinstance(decode(party.handle(asked(TRAIN))), Refused)
+        coefs.append(party.part("m").coef)
+        party._journal.close()
+    assert len(charges(ledger)) == n_charges
+    assert np.array_equal(*coefs) == (n_charges == 1)
+
+
 @pytest.mark.parametrize("account", ["in memory", "ledger"])
 def test_what_was_computed_without_a_budget_is_charged_where_there_is_one(tmp_path, ledger, account):
     """Nobody knows whether it left: it may have been on disk when the process was killed."""
