@@ -16,7 +16,7 @@ from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Answer, Protocol, Request
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.wire import Frame, Payload, Refused, new_session
+from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.clinic import TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed
 from support.noisy_rounds import RoundsStep
@@ -35,7 +35,16 @@ class Tell(Request, code=250):
         return Payload(desk.noise().standard_normal(N))
 
 
-TELLS = Protocol(Answer("tells", "tell", private=True), (Tell,))
+class Begin(Request, code=251):
+    """The start of a training of several requests, which is charged as a whole; all such starts look alike."""
+
+    def answer(self, facts, worker):
+        desk = yield GaussianEvent(20.0)
+        desk.worker = desk.noise()
+        return Done()
+
+
+TELLS = Protocol(Answer("tells", "tell", private=True), (Tell, Begin))
 
 
 @pytest.fixture
@@ -120,11 +129,12 @@ def test_copies_that_answer_at_once_under_an_owner_who_cancels_have_a_charge_for
         party._journal.close()
 
 
-def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_answer(monkeypatch):
+@pytest.mark.parametrize("message", [STEPS["labels"](0), Begin()], ids=["one request", "a start"])
+def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_answer(monkeypatch, message):
     """They share an account in memory: what is open for one of them is not free for the other."""
-    party = Party(TABLE, name="clinic", data_norm=1.0, budget=(3.0, 1e-6))
+    party = Party(TABLE, name="clinic", data_norm=1.0, budget=(3.0, 1e-6), protocols=[TELLS])
     selections = [party.take(np.arange(N)) for _ in range(3)]
-    (raw,) = frames(STEPS["labels"](0))
+    (raw,) = frames(message)
     ready, answers, true = threading.Barrier(3), [], type(party.budget).charge
 
     def together(self, *given, **named):
@@ -141,6 +151,17 @@ def test_selections_of_one_party_that_are_asked_at_once_have_a_charge_for_each_a
     given = [each for each in answers if not isinstance(decode(each), Refused)]
     assert len(answers) == 3
     assert 1 <= len(given) <= len(party.budget._events)
+
+
+def test_what_a_session_holds_is_its_own(tmp_path, ledger):
+    """A start, and what is asked beside it, is charged and answered in each session: no other one can go on from it."""
+    party = clinic(tmp_path, ledger, more=[TELLS])
+    for session in range(1, 3):
+        for raw in frames(Begin(), Tell(), name=bytes([session] * 16)):
+            assert not isinstance(decode(party.handle(raw)), Refused)
+        assert len(party._sessions.workers()) == session
+        assert len(charged(ledger)) == 2 * session
+    party._journal.close()
 
 
 @pytest.mark.parametrize("at", range(6))
