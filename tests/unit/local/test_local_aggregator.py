@@ -9,7 +9,7 @@ import pytest
 
 from sottovoce.exceptions import DataError, MessageError, ModelFormatError, ParameterError
 from sottovoce.local import Aggregator, LocalModel, NumericFeature, Protocol, Randomizer
-from sottovoce.local.candidates import candidates
+from sottovoce.local.candidates import candidates, normal_quantile
 from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.held_out import folds_of
 from sottovoce.local.fits.moments import MomentEstimate, Moments
@@ -171,6 +171,18 @@ def test_sums_that_no_reports_have_are_refused(name, times):
     changed[:] = min(abs(times), 2.0**62) if name == "count" else np.float64(times)
     with pytest.raises(MessageError, match=r"larger than so many reports give|count must be"):
         Aggregator.from_bytes(aggregator.to_bytes())
+
+
+@pytest.mark.parametrize("share", [1.0, 1.02])
+def test_sums_of_the_longest_candidates_are_taken_and_none_that_are_longer(share):
+    """A coordinate is the quantile of an odd multiple of 2^-53."""
+    longest, aggregator = share * normal_quantile([1.0 - 2.0**-53]), Aggregator(PROTOCOL, 2)
+    aggregator.moments.add(np.tile(longest, (7, PROTOCOL.d)))
+    if share == 1.0:
+        assert Aggregator.from_bytes(aggregator.to_bytes()).n_reports == 7
+    else:
+        with pytest.raises(MessageError, match="larger than so many reports give"):
+            Aggregator.from_bytes(aggregator.to_bytes())
 
 
 def test_damaged_and_missing_files_are_refused(tmp_path):
