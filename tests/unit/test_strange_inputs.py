@@ -84,6 +84,21 @@ def test_a_finite_model(kind, name):
     assert model.guarantee_.epsilon == 1.0
 
 
+@pytest.mark.parametrize("places", [np.int32, np.int64])
+@pytest.mark.parametrize("kind", MODELS)
+def test_entries_in_one_place_are_their_sum_in_whatever_order(kind, places):
+    """Left alone they would count twice in a product, and not in a norm: the bound on a row would not hold."""
+    columns, values = RNG.integers(0, 3, 420), RNG.integers(-9, 10, 420) / 16.0  # seven a row, so that some are twice
+    raw = sp.csr_matrix((60, 3))
+    raw.data, raw.indices, raw.indptr = values, columns.astype(places), np.arange(0, 421, 7, places)
+    summed = sp.csr_matrix(raw.toarray())
+    raw.has_sorted_indices = raw.has_canonical_format = True  # flags may be out of date
+    models = [MODELS[kind]().set_params(epsilon=100.0).fit(table, Y) for table in (raw, summed)]
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    np.testing.assert_array_equal(models[0].intercept_, models[1].intercept_)
+    np.testing.assert_array_equal(raw.indices, columns)  # what was given is left as it was
+
+
 def test_places_of_64_bits_are_those_of_32_and_one_that_does_not_fit_is_refused():
     wide, ridge = with_wide_indices(X), MODELS["ridge"]
     read = read_features(ridge(), wide)

@@ -50,7 +50,8 @@ _FEWEST_FOR_IDENTIFIER = 20
 _SKEW = 20.0
 _UNNAMED = re.compile(r"(Unnamed: \d+)?")  # names of rows, as R writes and pandas reads them
 _NAMING = re.compile(
-    r"(.*[\W_])?((case|p|user)?id|client|customer|participant|patient|person|respondent|subject|user)", re.IGNORECASE
+    r"(.*[\W_])?(?<!per[\W_])((case|p|user)?id|client|customer|participant|patient|person|respondent|subject|user)",
+    re.IGNORECASE,
 )
 _DAYS = 19_000_101, 21_001_231  # whole numbers that may be days
 
@@ -134,6 +135,7 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
 
 def _propose(look: Look) -> _Proposal:
     name, numbers, counts = look.name, look.numbers, look.counts
+    is_coded = counts is not None and len(counts) <= _MOST_CODES
     if look.unreadable:
         return _Proposal(IgnoredColumn(name), look.unreadable)
     if look.is_target:
@@ -145,14 +147,14 @@ def _propose(look: Look) -> _Proposal:
         return _Proposal(IgnoredColumn(name), "one value at most")
     elif _UNNAMED.fullmatch(name):
         return _Proposal(IgnoredColumn(name), "numbers or names of rows?")
-    elif _NAMING.fullmatch(name) and (counts is None or len(counts) > _MOST_CODES):
+    elif _NAMING.fullmatch(name) and not is_coded and (numbers is None or numbers.whole):
         return _Proposal(IgnoredColumn(name), "whose row is it? See unit above")
     elif look.days and (numbers is None or _may_be_days(look, numbers)):
         return _propose_for_days(look)
     elif look.has_unread_dates:
         why = "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
         return _Proposal(IgnoredColumn(name), why)
-    elif look.words and look.rest.rows.size and (counts is None or len(counts) > _MOST_CODES):
+    elif look.words and look.rest.rows.size and not is_coded:
         low, high = round_outward(look.rest.low, look.rest.high)
         words = ", ".join(toml_value(word) for word in sorted(look.words))
         why = f'missing = ["", {words}] in [table], and here type = "numeric" and bounds = [{low:g}, {high:g}]'

@@ -122,6 +122,13 @@ def test_a_column_that_says_whose_row_it_is_is_no_feature(tmp_path: Path, name: 
     assert draft(data, tmp_path, target=name)[1][name] != IgnoredColumn(name)
 
 
+@pytest.mark.parametrize("name", ["rooms_per_person", "visits per patient", "valid", "subject_score", "customer"])
+def test_a_measured_number_is_a_feature_whatever_its_name_ends_in(tmp_path: Path, name: str) -> None:
+    for values in (ROWS / 7, ROWS * 7 // 3 % 40)[: 1 if name == "customer" else 2]:
+        data = pd.DataFrame({name: values, "y": np.where(ROWS % 2, "a", "b")})
+        assert isinstance(draft(data, tmp_path, target="y")[1][name], NumericColumn)
+
+
 @pytest.mark.parametrize("values", [ROWS + 1, ROWS % 5, ROWS * 7 % 3001, [f"r{row}" for row in ROWS]])
 @pytest.mark.parametrize("n_rows", [3, 3000])
 @pytest.mark.parametrize("name", ["", "Unnamed: 0"])

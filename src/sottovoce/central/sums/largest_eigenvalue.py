@@ -41,7 +41,7 @@ _COLUMNS: Final = 128  # k
 _EACH: Final = 4  # entries of a line of Q
 _SPREAD: Final = 1.0 + 3.0 / math.sqrt(_COLUMNS)  # a public factor: |Q'v|^2 may be so much below 1
 _SEED: Final = 1  # Q is public: any fixed value will do
-_ENTRIES: Final = 2**22  # of rows in doubles, projected at once
+_ENTRIES: Final = 2**22  # of rows in doubles, stored ones alone where they are sparse, projected at once
 _FEWEST: Final = 32  # rows
 
 
@@ -94,7 +94,7 @@ class OfProjectedRows(LargestEigenvalue):
     def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> tuple[Rows, Vector]:
         projection: Any = _public_matrix(rows.n_weights)
         d = int(rows.raw.shape[1])
-        found, step = np.empty((hi - lo, _COLUMNS)), max(_FEWEST, _ENTRIES // d)
+        found, step = np.empty((hi - lo, _COLUMNS)), max(_FEWEST, int(_ENTRIES * rows.n_samples / max(1.0, rows.work)))
         for first in range(lo, hi, step):
             here = slice(first, min(first + step, hi))
             scaled = sp.diags_array(rows.scale[here]) @ rows.raw[here].astype(np.float64)
