@@ -88,7 +88,8 @@ def test_a_finite_model(kind, name):
 @pytest.mark.parametrize("kind", MODELS)
 def test_entries_in_one_place_are_their_sum_in_whatever_order(kind, places):
     """Left alone they would count twice in a product, and not in a norm: the bound on a row would not hold."""
-    columns, values = RNG.integers(0, 3, 420), RNG.integers(-9, 10, 420) / 16.0  # seven a row, so that some are twice
+    rng = np.random.default_rng(1)
+    columns, values = rng.integers(0, 3, 420), rng.integers(-9, 10, 420) / 16.0  # seven a row, so that some are twice
     raw = sp.csr_matrix((60, 3))
     raw.data, raw.indices, raw.indptr = values, columns.astype(places), np.arange(0, 421, 7, places)
     summed = sp.csr_matrix(raw.toarray())

@@ -113,7 +113,7 @@ def text_lines(
 
     Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
     """
-    comments = None if comment is None else re.compile(rb"(?<![^\r\n])" + re.escape(comment.encode()) + rb"[^\r\n]*")
+    comments = None if comment is None else re.compile(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\n]*")
     left, after = skip_rows, 1
     for raw in _whole_lines(source, block_bytes):
         number, after = after, after + _line_ends(raw)
@@ -121,7 +121,7 @@ def text_lines(
         if skipped := [end.end() for end in islice(_LINE_END.finditer(raw), left)]:
             raw, left, number = raw[skipped[-1] :], left - len(skipped), number + len(skipped)
         if comments is not None:
-            raw = comments.sub(b"", raw)
+            raw = comments.sub(b"", _LINE_END.sub(b"\n", raw))  # no \r and \n may meet where a comment was
         if raw:
             yield Lines(_utf8(source, raw, number), number)
     if left:

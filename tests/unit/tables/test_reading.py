@@ -93,6 +93,13 @@ def test_a_table_is_read_as_it_was_written(
     assert [texts[code] for code in codes] == [row[1].strip() for row in rows]
 
 
+def test_a_comment_between_line_ends_of_two_kinds_is_one_line(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_bytes(b"\r#\n#\r#\na,b\n1,2\n")
+    table = read_table(path, layout=Layout(comment="#"))
+    assert (table.column_names, table.n_rows, table.line(0)) == (("a", "b"), 1, "line 6")
+
+
 def test_a_file_without_header_may_lack_the_target_only(tmp_path: Path) -> None:
     path = write(tmp_path, "1,2\n")
     layout = Layout(header=False)
