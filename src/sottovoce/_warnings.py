@@ -7,11 +7,11 @@ from typing import Final
 
 from sottovoce.exceptions import PrivacyWarning
 
-_PASSED: Final = ("sottovoce", "sklearn", "joblib", "contextlib", "numpy")  # errstate wraps a whole fit
+_PASSED: Final = ("sottovoce", "sklearn", "joblib", "contextlib", "numpy")
 
 
 def warn_of_privacy(message: str) -> None:
-    """Issue a `PrivacyWarning` at the nearest frame that belongs to neither this library nor scikit-learn."""
+    """Issue a `PrivacyWarning` at the nearest frame that belongs to none of this library, scikit-learn and NumPy."""
     warn_caller(message, PrivacyWarning)
 
 

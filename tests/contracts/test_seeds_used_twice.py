@@ -265,6 +265,9 @@ def test_the_words(monkeypatch):
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", "this is private fit")
         RUNS["ridge"](random_state=2**40)
-    with pytest.warns(PrivacyWarning, match=AGAIN):
-        found = RUNS["ridge"](random_state=2**40)
+    RUNS["evaluate"](random_state=2**41)
+    for name, seed in (("evaluate", 2**41), ("ridge", 2**40)):
+        with pytest.warns(PrivacyWarning, match=AGAIN) as told:
+            found = RUNS[name](random_state=seed)
+        assert next(one for one in told if AGAIN in str(one.message)).filename == __file__  # the line of the user
     assert found.guarantee_.statement().endswith("knows or guesses the seed, nor if the seed is used twice.")
