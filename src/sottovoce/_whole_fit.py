@@ -38,7 +38,6 @@ def whole_fit(fit: _Fit) -> _Fit:
     An interrupt could otherwise leave the classes of the new data beside the coefficients of the old.
     """
     takes = [name for name in inspect.signature(fit).parameters if name != "self"]
-    quiet = np.errstate(all="ignore")(fit)  # what somebody had NumPy say, or raise, of a number would tell of a row
 
     @wraps(fit)
     def guarded(self: Any, *arguments: Any, **named: Any) -> Any:
@@ -56,7 +55,8 @@ def whole_fit(fit: _Fit) -> _Fit:
                 _BUSY[id(self)], taken = (self, threading.get_ident()), True
             before = dict(vars(self))
             try:
-                return quiet(self, *arguments, **named)
+                with np.errstate(all="ignore"):  # what NumPy was told to say, or raise, of a number would tell of a row
+                    return fit(self, *arguments, **named)
             except BaseException as error:
                 self.__dict__ = before
                 if "guarantee_" in before:

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
+from sottovoce.ledger import Ledger
 from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.hardening.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
 from sottovoce.vertical.flare.hardening.gate import Gate
@@ -135,8 +136,13 @@ class Kit:
     def __init__(self, folder):
         self.folder, self.heads = folder / "north", LedgerHeads(folder)
         self.kit = make_site(self.folder, site=SITE + BUDGET)
-        self.ledger = make_ledger(self.folder)
+        make_ledger(self.folder)
         self.file, self.runs = self.folder / "ledger.db", itertools.count()
+
+    @property
+    def ledger(self):
+        """Open it anew: another file may lie there."""
+        return Ledger(f"sqlite:///{self.file}")
 
     def run(self, purpose="train", charged=True):
         """Do a run; return whether all of it was answered. What is refused is refused for the ledger."""

@@ -127,7 +127,8 @@ def test_slope_and_shift_of_released_sums_are_those_of_the_page(sums, cut, n, ex
     s = adjacency.sum_factor / mu
     assert mechanism.noise_std == pytest.approx(s, rel=1e-5)
     D, C, Z, E = max(sums[0], 0.25 * mechanism.noise_std), *sums[1:]
-    slope = np.clip((C + D) * D / (D**2 + 2.0 * mechanism.noise_std**2), 0.0, 1.25)
+    k = max(2.0, 80.0 / (mu * n))
+    slope = np.clip((C + D) * D / (D**2 + k * mechanism.noise_std**2), 0.0, 1.25)
     assert end.value.value == pytest.approx((slope, cut * (1.0 - slope) * np.clip((E + Z) / n, -1.0, 1.0)))
 
 
