@@ -82,3 +82,12 @@ def test_no_run_is_far_worse_than_a_constant_on_skewed_tables(skewed, n, epsilon
         ).fit(X[:n], y[:n])
         ours, exact = (np.mean((found - y[n:]) ** 2) for found in (model.predict(X[n:]), y[:n].mean()))
         assert ours <= 1.3 * exact, seed
+
+
+def test_a_slope_is_bought_where_the_constant_ended_before():
+    """Refinement has none to give, so that it begins where mu n is 60, however few the columns are."""
+    known = {epsilon: gaussian_mu(epsilon, 1e-6) * 700 for epsilon in (0.15, 0.25, 0.4)}
+    taken = [sv.plan(sv.DPRidge(epsilon=epsilon, delta=1e-6, data_norm=1.0, label_bounds=(-1.0, 1.0)), 700, 1).solver
+             for epsilon in known]  # fmt: skip
+    assert known[0.15] < 35.0 < known[0.25] < 60.0 < known[0.4]
+    assert taken == ["constant", "scd", "refinement"]
