@@ -263,7 +263,7 @@ MOST_ROWS = (1, 2, 5, 70)  # of a person, that are used: 70 are more than a bloc
 
 def persons_of(case: Case, adjacency: str, most: int, rng: np.random.Generator) -> tuple[Any, Any]:
     """Return two tables (X, y, groups) that differ in one person, whose rows conspire."""
-    n, d, dtype = int(rng.choice([65, 130, 257])), int(rng.choice(WIDTHS)), case.precision
+    n, d, dtype, _ = int(rng.choice([65, 130, 257])), int(rng.choice(WIDTHS)), case.precision, rng.choice(2)
     X, groups = rows_of(rng.choice(KINDS), n, d, dtype, rng), rng.integers(0, rng.choice([1, 9, n]), n).astype(float)
     y = rng.uniform(-1.0, 1.0, n) if case.is_regression else rng.choice([-1.0, 1.0], n)
     groups[rng.random(n) < 0.1] = np.nan
