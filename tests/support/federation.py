@@ -1,19 +1,11 @@
 """A federation of real processes on this machine, for tests: kits, tables, sites, runs, and an end to all of it.
 
 Everything is done as its users do it: ``python -m sottovoce vertical ...`` in processes of its own, over TLS on
-loopback. What FLARE 2.9 was seen to do, which the tests are built on:
-
-* a run's processes have sessions of their own: killing a site's process group leaves them (see `Federation.processes`);
-* from submission to the first request some 5 s, most of them for the modules of three processes;
-* a party's run process that is killed is noticed at once; FLARE ends the whole job, without telling the coordinator's
-  program by a failed call;
-* one that hangs is noticed when the call's time is over; it stays where it is until it goes on or is killed;
-* a coordinator's server that is killed leaves the parties' run processes waiting; they end a few seconds after the
-  parties have reached the server that comes back.
+loopback. A party is one process, and so is the coordinator while it trains.
 """
 
 import contextlib
-import io
+import ctypes
 import json
 import os
 import shutil
@@ -31,7 +23,6 @@ import psutil
 
 import sottovoce
 from sottovoce.ledger import Ledger
-from sottovoce.vertical.flare.processes import _end_with_parent
 from support.ports import free_ports
 from support.register import entries
 from support.waiting import SECONDS, until
@@ -153,29 +144,16 @@ class Federation:
             (path.parent for path in self.coordinator.glob("runs/*/run.json")), key=lambda p: p.stat().st_mtime
         )
 
-    @contextlib.contextmanager
-    def lead(self) -> Iterator[Any]:
-        """Connect with FLARE's own interface and the coordinator's key."""
-        from nvflare.fuel.flare_api.flare_api import new_secure_session
-
-        from sottovoce.vertical.flare.hardening.closed import LEAD
-
-        with contextlib.redirect_stdout(io.StringIO()):
-            session = new_secure_session(LEAD, str(self.coordinator / "lead"), timeout=20.0)
-        try:
-            yield session
-        finally:
-            session.close()
-
     # -------------------------------------------------- sites
 
     def start(self, *names: str, program: Sequence[str] | None = None, wait: bool = True) -> None:
-        """Start sites, all of them without names, and wait until they are connected, or listening.
+        """Start sites, all parties without names, and wait until they go on: the coordinator comes with a run.
 
         ``program`` is what to start in the place of ``sottovoce vertical``: it gets "coordinator" or "party" and the
         kit.
         """
-        for name in names or self.names:
+        names = names or self.names[1:]
+        for name in names:
             kind = "coordinator" if name == self.names[0] else "party"
             words = [sys.executable, *(program or ["-m", "sottovoce", "vertical"]), kind, str(self.kit(name))]
             with (self.folder / f"{name}.out").open("ab") as out:
@@ -183,13 +161,12 @@ class Federation:
                     words, env=self.environment(), cwd=self.folder, stdin=subprocess.DEVNULL, stdout=out,
                     stderr=subprocess.STDOUT, start_new_session=True, preexec_fn=_end_with_parent,
                 )  # fmt: skip
-        for name in (names or self.names) if wait else ():
+        for name in names if wait else ():
             until(lambda name=name: self._is_up(name), what=f"{name} is up")
 
     def _is_up(self, name: str) -> bool:
         assert self._started[name].poll() is None, f"{name} ended:\n{self.output(name)}\n{self.log(name)}"
-        said = "listening on" if name == self.names[0] else "connected to"
-        return said in self.output(name).rpartition(": started, process")[2]
+        return "not connected yet" in self.output(name).rpartition(": started, process")[2]
 
     def stop(self, *names: str) -> None:
         """Stop sites as a system does, and wait for their end."""
@@ -205,34 +182,32 @@ class Federation:
         process.kill()
         process.wait()
 
-    def processes(self, name: str, kind: str = "") -> list[psutil.Process]:
-        """Return a site's processes: "main" FLARE's own, "run" those of runs, "" both; children of nobody too."""
-        marks = {"main": ("server_train", "client_train"), "run": ("runner_process", "worker_process")}
-        wanted = marks.get(kind, (*marks["main"], *marks["run"]))
+    def processes(self, name: str) -> list[psutil.Process]:
+        """Return a site's processes; the coordinator's is that of its run, and children of nobody count too."""
         found = []
         for process in psutil.process_iter():
             with contextlib.suppress(psutil.Error):
                 words = process.cmdline()
-                if str(self.kit(name)) in words and any(mark in word for word in words for mark in wanted):
+                if str(self.kit(name)) in words and {"party", "train", "predict", "coordinator"} & {*words}:
                     found.append(process)
         return found
 
     def engines(self, name: str) -> list[psutil.Process]:
         """Return the engines of a joint computation that are at work at a site."""
         found = []
-        for run in self.processes(name, "run"):
+        for run in self.processes(name):
             with contextlib.suppress(psutil.Error):
                 children = run.children(recursive=True)
                 found += [child for child in children if "sottovoce.vertical.engines" in " ".join(child.cmdline())]
         return found
 
-    def run_process(self, name: str) -> psutil.Process:
-        """Return the process of the run that is under way at a site."""
-        return until(lambda: self.processes(name, "run"), what=f"a run at {name}")[-1]
+    def process(self, name: str) -> psutil.Process:
+        """Return the process of a site."""
+        return until(lambda: self.processes(name), what=f"a process of {name}")[-1]
 
     def wait_for_silence(self) -> None:
-        """Wait until no run is under way anywhere."""
-        until(lambda: not any(self.processes(name, "run") for name in self.names), what="the end of all runs")
+        """Wait until no run is under way at the coordinator: a party takes the next one when it comes."""
+        until(lambda: not self.processes(self.names[0]), what="the end of all runs")
 
     def close(self) -> None:
         """End everything, and see that nothing stays behind."""
@@ -280,6 +255,12 @@ class Federation:
         """Return the parts of models that a site keeps, by model."""
         found = [json.loads(path.read_text()) for path in sorted(self.kit(name).glob("state/models/*.json"))]
         return {part["model"]: part for part in found}
+
+
+def _end_with_parent() -> None:
+    """Let the child be killed if the tests are (Linux)."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
 
 
 def _text(path: Path) -> str:

@@ -5,7 +5,7 @@ from sottovoce.cli._lazy import group
 __all__ = ["vertical"]
 
 _PLACES = {
-    "simulate": "simulate", "provision": "kits", "coordinator": "kits", "party": "party", "train": "train",
+    "simulate": "simulate", "provision": "kits", "party": "party", "train": "train",
     "status": "status", "predict": "predict",
 }  # fmt: skip
 

@@ -1,99 +1,70 @@
-"""What ``train`` and ``predict`` share: a run is submitted, followed to its end, and told about."""
+"""What ``train`` and ``predict`` share: a run is done by this process, shown while it goes on, and told about."""
 
 import re
-import signal
 import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 
-from sottovoce._kept import PrivateFolder
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import option
 from sottovoce.exceptions import PartyError
-from sottovoce.vertical.flare.jobs import Office, follow, open_office
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.progress import Progress, read_progress
+from sottovoce.vertical.flare.processes import listening
+from sottovoce.vertical.flare.programs import execute
+from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
 
 _FLARE = "Parties"
+_EVERY = 0.2  # seconds between two looks at how far it is
 WAIT: Any = option("--wait", "Seconds to wait until all parties are connected.", _FLARE, default=60.0)
 TIMEOUT: Any = option("--timeout", "Seconds that a party has for one answer.", _FLARE, default=120.0)
 
 
-@contextmanager
-def submitted(kit: Kit, office: Office, spec: RunSpec, *, again: bool = False, wait: float = 0.0) -> Iterator[str]:
-    """Write a run down, submit its job and hold the run: of one run there is one command, and one job.
-
-    ``again`` goes on with one that is written down; a job of it that has failed may take ``wait`` seconds to end.
-    """
-    folder = kit.runs / spec.run
-    if not again:
-        spec.write(kit.runs)
-    with closing(PrivateFolder(folder, "the run")):
-        if again:
-            over = (read_progress(folder) or {}).get("phase") in ("failed", "stopped")
-            office.wait_for_no_job(spec, wait if over else 0.0)
-            spec.begin_again(folder)
-        try:
-            job = office.submit(spec)
-        except PartyError as error:
-            Progress(folder, kit.federation.names).phase("failed", error=str(error))
-            raise
-        yield job
-
-
 def do_run(kit: Kit, spec: RunSpec, *, again: bool = False, wait: float, quiet: bool) -> dict[str, Any]:
-    """Submit a run, follow it, and return what it says at its end; a `PartyError` has its own message if it failed.
+    """Do a run, and return what it says at its end; a `PartyError` has its own message if it failed.
 
-    It is written down once all parties are there; ``again`` goes on with one that was. An interrupt ends the job at all
-    sites first, and its notes say what stays.
+    It is written down once all parties are there; ``again`` goes on with one that was. An interrupt ends it at all
+    sites, and its notes say what stays.
     """
     say = _Line(quiet)
-    with open_office(kit) as office:
-        office.wait_for_parties(wait, say, spec.sites(kit.federation))
-        with submitted(kit, office, spec, again=again, wait=wait) as job:
-            say(f"run {spec.run}: submitted; FLARE starts a process at each site")
-            try:
-                with _interruptible(say.progress) as tell:
-                    state = follow(kit, office, spec, job, tell)
-            except KeyboardInterrupt as error:
-                way_on = _how_to_go_on(kit, spec, read_progress(kit.runs / spec.run))
-                error.add_note(f"run {spec.run} was stopped at all sites.{way_on}")
-                with suppress(KeyboardInterrupt):  # impatience
-                    office.abort(job)
-                raise
+    with listening(kit) as line:
+        line.wait_for_parties(wait, say, spec.sites(kit.federation))
+        folder = kit.runs / spec.run
+        spec.begin_again(folder) if again else spec.write(kit.runs)
+        say(f"run {spec.run}: begins")
+        try:
+            with _shown(folder, say.progress):
+                state = execute(kit, spec.run, line.call)
+        except KeyboardInterrupt as error:
+            error.add_note(f"run {spec.run} was stopped.{_how_to_go_on(kit, spec, read_progress(folder))}")
+            raise
     say.end()
     if state["phase"] != "done":
-        remedy = "" if state["phase"] == "waiting" else _how_to_go_on(kit, spec, state)
-        raise PartyError(f"run {spec.run}: {state.get('error', 'it did not end.')}{remedy}")
+        raise PartyError(f"run {spec.run}: {state['error']}{_how_to_go_on(kit, spec, state)}")
     return state
 
 
 @contextmanager
-def _interruptible(tell: Callable[[Any], object]) -> Iterator[Callable[[Any], object]]:
-    """Yield ``tell``, which raises an interrupt that came: FLARE's client swallows one that comes while it asks."""
-    came = []
+def _shown(folder: Path, tell: Callable[[Mapping[str, Any]], object]) -> Iterator[None]:
+    """Tell how far a run is while the block does it, and where it came to."""
+    over = threading.Event()
 
-    def note(number: int, _: object) -> None:
-        came.append(number)
-        raise KeyboardInterrupt
+    def look() -> None:
+        while not over.wait(_EVERY):
+            tell(read_progress(folder) or {"phase": "starting"})
 
-    def told(state: Any) -> None:
-        if came:
-            raise KeyboardInterrupt
-        tell(state)
-
-    if threading.current_thread() is not threading.main_thread():  # where no signal arrives
-        yield told
-        return
-    before = signal.signal(signal.SIGINT, note)
+    looking = threading.Thread(target=look, daemon=True)
+    looking.start()
     try:
-        yield told
+        yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        over.set()
+        looking.join()
+        tell(read_progress(folder) or {"phase": "starting"})
 
 
 def _how_to_go_on(kit: Kit, spec: RunSpec, state: Mapping[str, Any] | None) -> str:

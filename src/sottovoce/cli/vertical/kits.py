@@ -1,16 +1,12 @@
-"""``sottovoce vertical provision`` and ``coordinator``: a federation's start-up kits, and its coordinator's site."""
+"""``sottovoce vertical provision``: a federation's start-up kits."""
 
 from pathlib import Path
 
-import typer
-
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import JSON, REQUIRED, argument, flag, option
+from sottovoce.cli._options import JSON, REQUIRED, argument, option
 from sottovoce.cli._output import print_columns, print_json
 from sottovoce.vertical.flare.federation import Federation
-from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.processes import check_site, run_site
 from sottovoce.vertical.flare.provisioning import provision as make_kits
 
 
@@ -54,32 +50,3 @@ def provision(
         echo(f"{authority} can sign new sites: keep it offline, at one organisation that all trust with this.")
     else:
         echo("Replace federation.toml at the other sites by this one; the order of the parties matters.")
-
-
-def coordinator(
-    kit: Path = argument("KIT", "The coordinator's folder that `sottovoce vertical provision` made."),
-    check: bool = flag("--check", "Check the kit, its certificates and the port; start nothing."),
-    accept_ledger: str | None = option(
-        "--accept-ledger",
-        "Take PARTY's ledger as it is, once: it was lost, and its owner has settled what it forgot.",
-        metavar="PARTY",
-    ),
-) -> None:
-    """Run the coordinator's site, where the parties connect, until it is stopped (Ctrl-C or SIGTERM).
-
-    It does not start with foreign files in its kit. The log is KIT/state/log.txt. Trainings are started beside it, with
-    `sottovoce vertical train`.
-    """
-    site = Kit.open(kit, "coordinator")
-    if accept_ledger is not None:
-        entry = LedgerHeads(site.state).forget(accept_ledger)
-        echo(f"{accept_ledger}: its next ledger is taken as it is; the last entry known of the one before: {entry}")
-        return
-    if check:
-        check_site(site)
-        facts = site.federation
-        echo(f"{site.name}: closed, certificates until {site.expires:%Y-%m-%d}, port {facts.port} is free")
-        return
-    status = run_site(site, say=echo)
-    if status:
-        raise typer.Exit(status)

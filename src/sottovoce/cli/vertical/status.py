@@ -2,14 +2,15 @@
 
 import time
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
+from sottovoce._kept import PrivateFolder
 from sottovoce.cli._options import JSON, argument
 from sottovoce.cli._output import print_columns, print_json, print_rows, tell
 from sottovoce.cli.vertical._runs import progress_text
-from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.jobs import who_is_connected
+from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.notice import budget_of, budget_rows, cap_rows, site_history
 from sottovoce.vertical.flare.runs import find_run, list_runs, run_state
@@ -70,18 +71,19 @@ def _at(seconds: float) -> str:
 
 
 def _show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
-    """Print who is connected to a coordinator, its budget and where all runs are; or one of the runs."""
+    """Print a coordinator's budget and where all runs are; or one of the runs."""
+    busy = _is_busy(kit)
     if run is not None:
-        state = run_state(find_run(kit.runs, run))
+        state = run_state(find_run(kit.runs, run), busy=busy)
         tell(as_json, state, lambda: _print_runs(kit, [state]))
         return
     facts: dict[str, Any] = {
         "site": kit.name,
         "kind": kit.kind,
         "federation": kit.federation.name,
-        "connected": who_is_connected(kit),
+        "busy": busy,
         "budget": budget_of(Site.read(kit)),
-        "runs": [run_state(folder) for folder in list_runs(kit.runs)],
+        "runs": [run_state(folder, busy=busy) for folder in list_runs(kit.runs)],
     }
     if as_json:
         print_json(facts)
@@ -91,13 +93,17 @@ def _show_runs(kit: Kit, run: str | None, *, as_json: bool) -> None:
         _print_runs(kit, facts["runs"])
 
 
+def _is_busy(kit: Kit) -> bool:
+    """Tell whether a run is under way: its process holds the kit."""
+    try:
+        with closing(PrivateFolder(kit.state, "the site")):
+            return False
+    except StorageError:
+        return True
+
+
 def _rows_of_coordinator(kit: Kit, facts: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
-    connected = facts["connected"]
-    if connected is None:
-        yield "process", f"does not answer. Start it: sottovoce vertical coordinator {kit.folder}"
-    else:
-        yield "connected", ", ".join(connected) or "nobody"
-        yield "not connected", ", ".join(sorted({*kit.federation.parties} - {*connected})) or "nobody"
+    yield "now", "a run is under way" if facts["busy"] else "no run is under way, and parties wait for one"
     if facts["budget"] is not None:
         yield from budget_rows(facts["budget"])
     if not facts["runs"]:

@@ -18,6 +18,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.vertical import Helper, Party
 from sottovoce.vertical.estimators.files import GUARANTEE
+from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import make_estimator, open_home, refuse_exact
 from sottovoce.vertical.flare.progress import read_progress
@@ -37,12 +38,16 @@ def train(
     resume: str | None = cli.option(
         "--resume", "Go on with a run that was cut off: its name. Nothing is charged twice.", _PARTIES
     ),
+    accept_ledger: str | None = cli.option(
+        "--accept-ledger", "Take PARTY's ledger as it is, once: it was lost, and its owner has settled what it forgot.",
+        _PARTIES, metavar="PARTY",
+    ),
     wait: float = WAIT,
     timeout: float | None = cli.option("--timeout", "Seconds that a party has for one answer. Default: 120.", _PARTIES),
     quiet: bool = cli.flag("--quiet", "No progress."),
     as_json: bool = cli.JSON,
 ) -> None:  # fmt: skip
-    """Train over the columns of all sites of a federation; the coordinator's and the parties' processes must run.
+    """Train over the columns of all sites of a federation: this command is the coordinator, to which parties connect.
 
     The coordinator's own table, labels, schema and ledger are those of KIT/site.toml. What the run leaves is in
     KIT/runs/RUN; each party keeps its own part of the model.
@@ -57,6 +62,12 @@ def train(
             "--labels-public": training.labels_public or None,
         })  # fmt: skip
     open_home(site, "train")  # a fault of its own table is told before a party is asked for anything
+    if accept_ledger is not None:
+        entry = LedgerHeads(home.state).forget(accept_ledger)
+        echo(
+            f"{accept_ledger}: its next ledger is taken as it is; the last entry known of the one before: {entry}",
+            err=True,
+        )
     folder = home.runs / spec.run
     state = do_run(home, spec, again=resume is not None, wait=wait, quiet=quiet or as_json)
     guarantee = Guarantee.from_json((folder / GUARANTEE).read_text(encoding="utf-8"))

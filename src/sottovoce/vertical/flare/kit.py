@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import datetime
-import json
 import shlex
 import shutil
 import warnings
@@ -11,18 +10,16 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SottovoceWarning
 from sottovoce.vertical.engines.identity import names_of
 from sottovoce.vertical.flare.federation import Federation
-from sottovoce.vertical.flare.hardening.closed import LEAD, settings
 
 _WARN_DAYS: Final = 30
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Kit:
-    """The start-up kit of one site; its folder, absolute, is the root of FLARE's workspace.
+    """The start-up kit of one site, in a folder, which is absolute.
 
     The kind is "coordinator" or "party", the name that of the site.
     """
@@ -53,8 +50,8 @@ class Kit:
         kind = "coordinator" if name == federation.coordinator else "party"
         if wanted not in (None, kind):
             raise ParameterError(
-                f"{path}: the kit of {name}, which is a {kind}. Give that of a {wanted}; this one is started by: "
-                f"sottovoce vertical {kind} {shlex.quote(str(path))}"
+                f"{path}: the kit of {name}, which is a {kind}. Give that of a {wanted}; this one is for: "
+                f"sottovoce vertical {'party' if kind == 'party' else 'train'} {shlex.quote(str(path))}"
             )
         return cls(folder=path, kind=kind, name=name, federation=federation)
 
@@ -78,10 +75,6 @@ class Kit:
         return self.name in self.federation.helpers
 
     @property
-    def lead(self) -> Path:
-        return self.folder / "lead"
-
-    @property
     def runs(self) -> Path:
         """The coordinator's results, one folder a run."""
         return self.folder / "runs"
@@ -89,11 +82,12 @@ class Kit:
     @property
     def certificates(self) -> list[tuple[Path, Path, str]]:
         """Each certificate of the kit, the file with its key, and the name that it has."""
-        opens = {"startup/client": self.name}
-        if self.kind == "coordinator":
-            opens = {"startup/server": self.federation.host, "lead/startup/client": LEAD}
-        found = [(self.folder / f"{place}.crt", self.folder / f"{place}.key", name) for place, name in opens.items()]
-        return [*found, (self.identity / "certificate.pem", self.identity / "key.pem", self.name)]
+        end, name = ("server", self.federation.host) if self.kind == "coordinator" else ("client", self.name)
+        line = self.folder / "startup" / f"{end}.crt"
+        return [
+            (line, line.with_suffix(".key"), name),
+            (self.identity / "certificate.pem", self.identity / "key.pem", self.name),
+        ]
 
     @property
     def authority(self) -> Path:
@@ -109,7 +103,7 @@ class Kit:
         return min(load_pem_x509_certificate(path.read_bytes()).not_valid_after_utc for path in paths)
 
     def check(self) -> None:
-        """Refuse a kit with files that are not its own, or with certificates that are not, or are not valid now.
+        """Refuse a kit that others can read, or with certificates that are not its own, or are not valid now.
 
         The error names the file and the remedy. A certificate that ends within 30 days is a warning.
         """
@@ -117,33 +111,18 @@ class Kit:
         self._check_certificates()
         self._check_expiry()
 
-    def settle(self) -> None:
-        """Write what FLARE reads, anew, so that nothing in it stays open, and make the folders that it writes to."""
-        coordinator = [self.runs, self.lead / "transfer", self.lead / "local"] if self.kind == "coordinator" else []
-        for folder in (self.state, self.state / "transfer", temporary(self.state), *coordinator):
+    def make_folders(self) -> None:
+        """Make those that the site writes to."""
+        for folder in (self.state, temporary(self.state), *([self.runs] if self.kind == "coordinator" else [])):
             folder.mkdir(mode=0o700, exist_ok=True)
-        for place, content in self._settings.items():
-            path = self.folder / place
-            path.parent.mkdir(mode=0o700, exist_ok=True)
-            write_whole(path, json.dumps(content, indent=2) + "\n", private=True)
-
-    @property
-    def _settings(self) -> dict[str, dict[str, object]]:
-        return settings(self.kind, self.name, self.federation, self.state)
 
     def _check_files(self) -> None:
-        """Refuse files that FLARE would read too, and files that others on the machine can read."""
+        """Refuse files that are missing, and files that others on the machine can read."""
         brought = {path for certificate, key, _ in self.certificates for path in (certificate, key)}
-        brought |= {path.parent / self.authority.name for path in brought if path.suffix == ".key"}
-        brought.add(self.identity / "authority.pem")
-        own, places = brought | {self.folder / place for place in self._settings}, ("startup", "local", "lead/startup")
-        for path in sorted(path for place in places for path in (self.folder / place).glob("*")):
-            if path not in own:
-                raise ParameterError(f"{path}: not a file of the kit, and FLARE might read or run it. Remove it.")
-        for path in sorted(brought):
+        for path in sorted({*brought, self.authority, self.identity / "authority.pem"}):
             if not path.is_file():
                 raise ParameterError(f"{path}: missing. Take it from the kit that you were given.")
-        tops = [self.folder / place for place in (*places, "identity")]
+        tops = [self.folder / "startup", self.identity]
         below = (path for top in tops for path in top.rglob("*") if not path.is_symlink())
         for path in (self.folder, self.state, *tops, *below):
             if path.exists() and path.stat().st_mode & 0o077:

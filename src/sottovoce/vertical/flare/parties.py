@@ -1,12 +1,12 @@
 """Parties of which one lives here, with the labels, and the others are reached over a network.
 
-How bytes travel is a function that is given: within a run it is FLARE's (`sottovoce.vertical.flare.coordinator`), in
-tests it may be anything. It may fail, wait, and bring anything; whatever it does ends as a `PartyError` that names the
+How bytes travel is a function that is given: that of a cell of FLARE's (`sottovoce.vertical.flare.line`), in tests it
+may be anything. It may fail, wait, and bring anything; whatever it does ends as a `PartyError` that names the
 party, in bounded time.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from time import monotonic, sleep
 from typing import Final
 
@@ -21,19 +21,15 @@ from sottovoce.vertical.wire import FRAME_BYTES, code_of
 
 Call = Callable[[str, bytes, float], object]
 """``call(party, request, seconds)`` carries one request and returns what came back. It raises `TimeoutError` where
-nothing came in that time, `RunStopped` where the run was stopped, anything else where the line failed."""
+nothing came in that time, anything else where the line failed."""
 
 MOST_ANSWER_BYTES: Final = 2**31
-_LOOK: Final = 0.2  # seconds between two looks at whether the run was stopped
+_LEAST: Final = 0.2  # seconds that a call has, however late it is
 _GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
 _FAREWELL: Final = 5.0  # seconds that a party has at most to say goodbye: one that has not answered before will not now
 _PAUSE: Final = 1.0  # seconds before a request is sent again after the line failed
 _NAMES: Final = {kind.code: kind.__name__ for kind in ANSWERS_TO}
 _RESUME: Final = "then resume this run: no answer is paid for twice."
-
-
-class RunStopped(Exception):  # noqa: N818  # nobody's mistake
-    """The run was aborted: by its owner, or by the engine because a party is gone."""
 
 
 class FlareParties(Parties):
@@ -44,7 +40,6 @@ class FlareParties(Parties):
     ``call``: see `Call`; called from several threads.
     ``timeout``, > 0: seconds that a party has for one answer, the way there and back included.
     ``checkpoint``: what is kept of the run, so that it can be resumed.
-    ``stopped``: tells whether the run was aborted.
     ``progress``: is told of every request and answer.
     """
 
@@ -56,13 +51,11 @@ class FlareParties(Parties):
         *,
         timeout: float = 120.0,
         checkpoint: Checkpoint | None = None,
-        stopped: Callable[[], bool] | None = None,
         progress: Progress | None = None,
     ) -> None:
         self.timeout = number("timeout", timeout, above=0.0)
         self.checkpoint = checkpoint
         self._home, self._call = home, call
-        self._stopped = stopped or (lambda: False)
         self._progress = progress or Progress(None, [home.name, *others])
         # two for each party: one that hangs in a call leaves room for the farewell
         self._pool = ThreadPoolExecutor(2 + 2 * len(others), thread_name_prefix="party")
@@ -73,7 +66,6 @@ class FlareParties(Parties):
         return f"FlareParties({self.names!r})"
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
-        self._check_running()
         what = ", ".join(sorted({_asked(raw) for raw in requests.values()}))
         self._progress.asked(what, {name: len(raw) for name, raw in requests.items()}, note=self.doing or None)
         # the one here works while the others do
@@ -93,17 +85,13 @@ class FlareParties(Parties):
         farewell = all(code_of(raw[FRAME_BYTES:]) == Close.code for raw in requests.values())
         until = monotonic() + (min(self.timeout, _FAREWELL) if farewell else self.timeout)
         futures = {name: self._pool.submit(self._ask_one, name, raw, until) for name, raw in requests.items()}
-        pending: set[Future[bytes]] = set(futures.values())
-        while pending:
-            done, pending = wait(pending, _LOOK, return_when=FIRST_EXCEPTION)
-            if self._stopped() or any(isinstance(future.exception(), RunStopped) for future in done):
-                raise RunStopped("the run was stopped: by hand, or because a process of a site has ended.")
-            for future in futures.values():
-                if future in done:
-                    future.result()
-            late = [name for name, future in futures.items() if future in pending]
-            if late and monotonic() > until + _GRACE:
-                raise self._silent(late[0], requests[late[0]])
+        wait(futures.values(), max(until + _GRACE - monotonic(), 0.0), return_when=FIRST_EXCEPTION)
+        failed = (future for future in futures.values() if future.done() and future.exception() is not None)
+        for future in failed:
+            future.result()
+        late = [name for name, future in futures.items() if not future.done()]
+        if late:
+            raise self._silent(late[0], requests[late[0]])
         return {name: future.result() for name, future in futures.items()}
 
     def _ask_one(self, name: str, raw: bytes, until: float) -> bytes:
@@ -125,8 +113,8 @@ class FlareParties(Parties):
         """Carry a request, once more where the line failed: a party answers the same bytes once."""
         for last in (False, True):
             try:
-                return self._call(name, raw, max(until - monotonic(), _LOOK))
-            except (RunStopped, PartyError):
+                return self._call(name, raw, max(until - monotonic(), _LEAST))
+            except PartyError:
                 raise
             except TimeoutError:
                 raise self._silent(name, raw) from None
@@ -138,7 +126,6 @@ class FlareParties(Parties):
                         f"{_RESUME}"
                     ) from None
             sleep(_PAUSE)
-            self._check_running()
         raise AssertionError  # unreachable
 
     def _silent(self, name: str, raw: bytes) -> PartyError:
@@ -150,10 +137,6 @@ class FlareParties(Parties):
     def end(self) -> None:
         """Let the threads go; one that hangs in a call ends with it."""
         self._pool.shutdown(wait=False, cancel_futures=True)
-
-    def _check_running(self) -> None:
-        if self._stopped():
-            raise RunStopped("the run was stopped before its end.")
 
 
 def _asked(raw: bytes) -> str:

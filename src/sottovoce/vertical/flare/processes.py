@@ -1,59 +1,136 @@
-"""run_site: one site as a process: FLARE's server or client, watched, with its log, and nothing left behind."""
+"""A site as a process: its log, its environment, and for a party the requests that it answers until it is stopped."""
 
-import ctypes
+import logging
 import os
 import signal
 import socket
 import ssl
-import subprocess
-import sys
+import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager, suppress
-from pathlib import Path
+from contextlib import closing, contextmanager
+from logging.handlers import RotatingFileHandler
 from typing import Any, Final
 
 from sottovoce._kept import PrivateFolder
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.hardening.closed import require_engine
-from sottovoce.vertical.flare.hardening.guard import MAIN, TWICE
-from sottovoce.vertical.flare.kit import Kit, org_of, temporary
+from sottovoce.vertical.flare.hardening.gate import Door
+from sottovoce.vertical.flare.kit import Kit, temporary
+from sottovoce.vertical.flare.line import CoordinatorLine, PartyLine
 
-_UP_LINE: Final = {"coordinator": b"Server started", "party": b"Successfully registered client"}
-_GRACE_SECONDS: Final = 5.0
-_FIRST_TRY_SECONDS: Final = 6.0  # FLARE's client needs about 4 to be up
-_TRY_SECONDS: Final = 5.0
+TWICE: Final = "another process of this site is connected to the coordinator: its kit is in use twice"
+_TRY_SECONDS: Final = 5.0  # between two looks at what keeps a party from the coordinator
 _CONNECT_SECONDS: Final = 5.0
 _REFUSAL_SECONDS: Final = 1.0
-_SIGN_SECONDS: Final = 2  # between two signs of life: two processes of one kit take the connection from each other
+_AWAY_SECONDS: Final = 30.0  # without the coordinator, after which a run is over: what it needs to go on is on disk
+_GRACE_SECONDS: Final = 5.0  # for what is being computed, when a site is stopped
 _LOG_BYTES: Final = 20_000_000
-_KEPT_VARIABLES: Final = (
-    "PATH", "HOME", "LANG", "LC_ALL", "TZ", "VIRTUAL_ENV", "SYSTEMROOT", "PGPASSFILE", "PGSERVICEFILE",
-)  # fmt: skip
-_KEPT_PREFIXES: Final = ("OMP_", "OPENBLAS_", "MKL_", "NUMBA_", "SOTTOVOCE_")
+_LOG: Final = logging.getLogger(__name__)
 
 
 def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
-    """Run a site until it is stopped by SIGTERM or SIGINT, or ends by itself.
+    """Run a party's site until it is stopped by SIGTERM or SIGINT, or another process uses a copy of its kit.
 
-    The log goes to ``state/log.txt``. It is not started again when it ends: leave that to the system, such as systemd.
-    It is not started at all if there is something in the kit that is not its own, or the coordinator's port is taken: a
-    `ParameterError`; nor while another process uses the kit: a `StorageError`. ``say`` gets a line when the site is
-    started, and when it is connected (a party) or listening (the coordinator).
+    The log goes to ``state/log.txt``. It is not started if something is wrong with the kit: a `ParameterError`; nor
+    while another process uses it: a `StorageError`. ``say`` gets a line when the site is started, and whenever it is
+    connected, or why it is not.
 
-    Returns 0 if it was stopped by a signal, else the exit status of FLARE's process, and 1 for 0: it should have gone
-    on.
+    Returns 0 if it was stopped by a signal, else 1.
+    """
+    stopped: list[int] = []
+    with site_process(kit), _handled(stopped.append):
+        say(f"{kit.name}: started, process {os.getpid()}; log: {kit.state / 'log.txt'}")
+        door = Door(kit)
+        line = PartyLine(kit, door.answer)
+        try:
+            _serve(kit, line, door, stopped, say)
+        finally:
+            door.close()
+            ending = threading.Thread(target=line.close, daemon=True)
+            ending.start()
+            ending.join(_GRACE_SECONDS)
+        if stopped:
+            say(f"{kit.name}: stopped")
+        if ending.is_alive():  # it computes something still, which nobody waits for
+            logging.shutdown()
+            os._exit(0 if stopped else 1)
+    return 0 if stopped else 1
+
+
+def _serve(kit: Kit, line: PartyLine, door: Door, stopped: list[int], say: Callable[[str], object]) -> None:
+    """Tell whether the coordinator is there, and end a run without it, until the site is stopped."""
+    facts, told, away, next_try = kit.federation, "", 0.0, 0.0
+    while not stopped:
+        if line.is_second():
+            say(f"{kit.name}: {TWICE}. Stop all processes but one, and see where the other one runs")
+            _LOG.error("%s. Stop all processes but one", TWICE)
+            return
+        now, state = time.monotonic(), told
+        if line.is_connected:
+            away, next_try = now, now + _TRY_SECONDS
+            state = f"connected to {facts.coordinator} at {facts.host}, port {facts.port}"
+        elif now > next_try:
+            reason = why_not_connected(kit)
+            next_try = time.monotonic() + _TRY_SECONDS
+            state = f"not connected yet: {reason}; trying again" if reason else state
+            if now - away > _AWAY_SECONDS:
+                door.close()
+        if state != told:
+            told = state
+            say(f"{kit.name}: {state}")
+            _LOG.info("%s", state)
+        time.sleep(0.1)
+
+
+@contextmanager
+def listening(kit: Kit) -> Iterator[CoordinatorLine]:
+    """Let this process be the coordinator's site, to which parties connect, until the block ends.
+
+    Raises as `run_site` does, and where the port is taken.
+    """
+    with site_process(kit), closing(CoordinatorLine(kit)) as line:
+        yield line
+
+
+@contextmanager
+def site_process(kit: Kit) -> Iterator[None]:
+    """Let this process be the one of a site that `check_site` finds no fault with, until the block ends.
+
+    Its log is the kit's, its temporary files are below the kit, others cannot read what it writes, and TLS trusts the
+    federation's authority alone (FLARE would add those of the system).
     """
     with closing(PrivateFolder(kit.state, "the site")):
         check_site(kit)
-        return _run(kit, say)
+        log = RotatingFileHandler(kit.state / "log.txt", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
+        log.setFormatter(logging.Formatter("%(asctime)s - %(name)s - %(levelname)s - %(message)s"))
+        root, variables = logging.getLogger(), {
+            "SSL_CERT_FILE": str(kit.authority), "SSL_CERT_DIR": str(kit.state / "no-certificates"),
+        }  # fmt: skip
+        before = {name: os.environ.get(name) for name in variables}, tempfile.tempdir, root.level, os.umask(0o077)
+        os.environ |= variables
+        tempfile.tempdir = str(temporary(kit.state))
+        root.addHandler(log)
+        root.setLevel(logging.INFO)
+        try:
+            yield
+        finally:
+            root.removeHandler(log)
+            log.close()
+            for name, value in before[0].items():
+                os.environ.pop(name)
+                os.environ |= {} if value is None else {name: value}
+            _, tempfile.tempdir, level, mask = before
+            root.setLevel(level)
+            os.umask(mask)
 
 
 def check_site(kit: Kit) -> None:
-    """Refuse what `run_site` would not start: foreign files, certificates that ended, a port that is taken."""
+    """Refuse a site that cannot be: certificates that are foreign or have ended, a port that is taken."""
     require_engine()
     kit.check()
-    kit.settle()
+    kit.make_folders()
     if kit.kind == "coordinator":
         _check_port(kit)
 
@@ -69,70 +146,6 @@ def _check_port(kit: Kit) -> None:
                 f"port = {port}: cannot listen on {host}, port {port}: {error.strerror}. Stop what uses the port, or "
                 "make kits of a federation with another one."
             ) from None
-
-
-def _run(kit: Kit, say: Callable[[str], object]) -> int:
-    log = kit.state / "log.txt"
-    with suppress(FileNotFoundError):
-        if log.stat().st_size > _LOG_BYTES:
-            log.replace(log.with_name("log.old.txt"))
-    stopped: list[int] = []
-    log.touch(mode=0o600)
-    with log.open("ab") as file:
-        begin = file.tell()
-        with _handled(lambda number: stopped.append(number)):
-            child = subprocess.Popen(
-                _command(kit), cwd=kit.folder, env=_environment(kit), stdin=subprocess.DEVNULL, stdout=file,
-                stderr=subprocess.STDOUT, umask=0o077, start_new_session=True, preexec_fn=_end_with_parent,
-            )  # fmt: skip
-            try:
-                say(f"{kit.name}: started, process {child.pid}; log: {log}")
-                _watch(kit, child, log, begin, stopped, say)
-            finally:
-                _end(child)
-    if stopped:
-        say(f"{kit.name}: stopped")
-        return 0
-    say(f"{kit.name}: ended by itself, status {child.returncode}; see {log}")
-    return child.returncode if child.returncode > 0 else 1
-
-
-def _watch(
-    kit: Kit, child: subprocess.Popen[bytes], log: Path, begin: int, stopped: list[int], say: Callable[[str], object]
-) -> None:
-    """Wait for the end; tell once when the site is up, and until then what keeps a party from it.
-
-    A site that is there twice ends: its owner would go on reading that it is connected.
-    """
-    up, tail, told = False, b"", ""
-    next_try = time.monotonic() + _FIRST_TRY_SECONDS
-    with log.open("rb") as lines:
-        lines.seek(begin)
-        while not stopped and child.poll() is None:
-            tail = tail[-len(TWICE) :] + lines.read(1 << 20)
-            if TWICE.encode() in tail and kit.kind == "party":
-                say(f"{kit.name}: {TWICE}. Stop all processes but one, and see where the other one runs")
-                return
-            if not up:
-                if _UP_LINE[kit.kind] in tail:
-                    up = True
-                    say(_up(kit))
-                elif kit.kind == "party" and time.monotonic() > next_try:
-                    reason = why_not_connected(kit)
-                    if reason not in ("", told):
-                        told = reason
-                        say(f"{kit.name}: not connected yet: {reason}; trying again")
-                        with log.open("a", encoding="utf-8") as file:
-                            file.write(f"{time.strftime('%Y-%m-%d %H:%M:%S')} - site - ERROR - {reason}\n")
-                    next_try = time.monotonic() + _TRY_SECONDS
-            time.sleep(0.1)
-
-
-def _up(kit: Kit) -> str:
-    facts = kit.federation
-    if kit.kind == "coordinator":
-        return f"{kit.name}: listening on {facts.listens_at}, port {facts.port}, for {', '.join(facts.parties)}"
-    return f"{kit.name}: connected to {facts.coordinator} at {facts.host}, port {facts.port}"
 
 
 def why_not_connected(kit: Kit) -> str:
@@ -182,45 +195,6 @@ def _why_refused(kit: Kit, plain: socket.socket, place: str) -> str:
         return f"the connection with {place} was closed ({error.strerror or 'time is over'})"
 
 
-def _command(kit: Kit) -> list[str]:
-    module, startup = MAIN[kit.kind]
-    name = [] if kit.kind == "coordinator" else [f"uid={kit.name}", f"heart_beat_interval={_SIGN_SECONDS}"]
-    return [
-        sys.executable, "-u", "-m", "sottovoce.vertical.flare.hardening.guard", module, "-m", str(kit.folder),
-        "-s", startup, "--set", "secure_train=true", *name, f"org={org_of(kit.name)}", "config_folder=config",
-    ]  # fmt: skip
-
-
-def _environment(kit: Kit) -> dict[str, str]:
-    """Return the environment of the site's processes.
-
-    Only what is needed: FLARE puts variables of the environment into a job's configuration where the job names them, so
-    what is not here cannot be asked for. The folder of the kit is not on Python's path, and TLS trusts the federation's
-    authority alone (FLARE would add those of the system).
-    """
-    kept = {
-        name: value for name, value in os.environ.items() if name in _KEPT_VARIABLES or name.startswith(_KEPT_PREFIXES)
-    }
-    return kept | {
-        "PYTHONPATH": str(Path(__file__).resolve().parents[3]),
-        "PYTHONSAFEPATH": "1",
-        "PYTHONNOUSERSITE": "1",
-        "MALLOC_ARENA_MAX": "4",
-        "TMPDIR": str(temporary(kit.state)),
-        "SSL_CERT_FILE": str(kit.folder / "startup" / "rootCA.pem"),
-        "SSL_CERT_DIR": str(kit.state / "no-certificates"),
-    }
-
-
-# ------------------------------------------------------------------ processes and signals
-
-
-def _end_with_parent() -> None:
-    """Let the child be killed if this process is (Linux), so that no site goes on unwatched."""
-    with suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(1, signal.SIGKILL)
-
-
 @contextmanager
 def _handled(handler: Callable[[int], object]) -> Iterator[None]:
     before: dict[int, Any] = {}
@@ -231,21 +205,3 @@ def _handled(handler: Callable[[int], object]) -> Iterator[None]:
     finally:
         for number, old in before.items():
             signal.signal(number, old)
-
-
-def _end(child: subprocess.Popen[bytes]) -> None:
-    """End FLARE's process and those of its jobs, which it puts in sessions of their own."""
-    import psutil
-
-    family: list[psutil.Process] = []
-    with suppress(psutil.Error):
-        parent = psutil.Process(child.pid)
-        family = [parent, *parent.children(recursive=True)]
-    for process in family:
-        with suppress(psutil.Error):
-            process.terminate()
-    _, left = psutil.wait_procs(family, timeout=_GRACE_SECONDS)
-    for process in left:
-        with suppress(psutil.Error):
-            process.kill()
-    child.wait()

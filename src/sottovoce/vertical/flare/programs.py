@@ -8,9 +8,11 @@ import io
 import json
 import logging
 import math
+import secrets
 import traceback
 from collections.abc import Callable
-from contextlib import closing
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
@@ -20,7 +22,8 @@ from scipy.special import expit
 
 from sottovoce._files import write_whole
 from sottovoce._plain_data import plain
-from sottovoce.exceptions import DataError, MessageError, ParameterError, SottovoceError
+from sottovoce._shown import in_one_line
+from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyError, SottovoceError
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import NonPrivateEvent
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
@@ -30,15 +33,16 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.prediction import Comparison
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
-from sottovoce.vertical.flare.hardening.envelope import signed
+from sottovoce.vertical.flare.hardening.envelope import Signed
 from sottovoce.vertical.flare.kit import clear_leftovers
-from sottovoce.vertical.flare.parties import Call, FlareParties, RunStopped
-from sottovoce.vertical.flare.progress import Progress, read_progress
+from sottovoce.vertical.flare.parties import Call, FlareParties
+from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.plan import own_model_name
+from sottovoce.vertical.wire import Refused, decode
 
 ALIGNMENT: Final = "alignment.json"
 _PEOPLE: Final = "people.json"  # of a run that may be resumed, in its checkpoint
@@ -46,30 +50,33 @@ PREDICTIONS: Final = "predictions.csv"
 COMPARISON: Final = "comparison.json"
 _LOG: Final = logging.getLogger(__name__)
 _ALIGNING_SECONDS: Final = 600.0  # that a party has at least for an answer of the alignment
+_OPENING_SECONDS: Final = 120.0  # that a party has at least to read its table
+_FAREWELL_SECONDS: Final = 5.0
+_MOST_REASON: Final = 1000  # letters, as of a party that does what it should
 
 
-def execute(kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], bool]) -> str:
-    """Do a run with the parties of the kit's federation and return its last phase; it never raises.
+def execute(kit: Any, run: str, call: Call, *, job: str | None = None) -> dict[str, Any]:
+    """Do a run with the parties of the kit's federation and return how it ended; only an interrupt is raised.
 
     ``kit``: the coordinator's.
-    ``run`` and ``job``: a folder among the kit's runs, and what the engine calls this execution of it.
+    ``run``: a folder among the kit's runs.
     ``call``: carries bytes to the other parties, which take none but those that are signed here.
-    ``stopped``: tells whether the run was aborted.
+    ``job``: what this execution is called to the parties; no other one was.
     """
     folder = Path(kit.runs) / run
-    if (read_progress(folder) or {}).get("phase") == "done":  # a second job of it, which waited behind the first
-        return "done"
     spec = RunSpec.read(folder)
     facts = {"run": run, "purpose": spec.purpose, "model": spec.model}
     progress = Progress(folder, kit.federation.names, facts)
     doing: _Doing | None = None
     try:
         progress.phase("starting")
-        doing = _Doing(spec, Site.read(kit), signed(kit, job, call), stopped, folder, progress)
+        line = Signed(kit, job or secrets.token_hex(16), spec.purpose, call)
+        doing = _Doing(spec, Site.read(kit), line, folder, progress)
+        doing.begin()
         (doing.train if spec.purpose == "train" else doing.score)()
-    except RunStopped as reason:
-        progress.phase("stopped", error=str(reason))
-        return "stopped"
+    except KeyboardInterrupt:
+        progress.phase("stopped", error="the run was stopped before its end.")
+        raise
     except Exception as error:
         if isinstance(error, MessageError):  # it could not be made: those that come are checked where they come
             why = f"the training diverged, and there is nothing to send ({error})."
@@ -80,11 +87,10 @@ def execute(kit: Any, run: str, job: str, call: Call, *, stopped: Callable[[], b
             why = f"the coordinator failed ({type(error).__name__}); its log says more."
             _LOG.error("run %s failed:\n%s", run, "".join(traceback.format_exception(error)))
         progress.phase("failed", error=why)
-        return "failed"
     finally:
-        for parties in doing.made if doing is not None else ():
-            parties.end()
-    return "done"
+        if doing is not None:
+            doing.end()
+    return progress.told()
 
 
 @dataclass(frozen=True)
@@ -93,11 +99,41 @@ class _Doing:
 
     spec: RunSpec
     site: Site
-    call: Call
-    stopped: Callable[[], bool]
+    line: Signed
     folder: Path
     progress: Progress
     made: list[FlareParties] = field(default_factory=list)
+
+    def begin(self) -> None:
+        """Have all parties open their sites; a `PartyError` says which one does not, and why."""
+
+        def opened(name: str) -> None:
+            seconds = max(self.spec.timeout, _OPENING_SECONDS)
+            try:
+                said = self.line(name, None, seconds)
+            except TimeoutError:
+                raise PartyError(f"party {name!r} did not open its site within {seconds:g} s.") from None
+            except ConnectionError:
+                raise PartyError(f"party {name!r} is gone: its process ended or its line is cut.") from None
+            if said != b"":
+                reason = decode(said, (Refused,)) if isinstance(said, bytes) else None
+                why = reason.reason if isinstance(reason, Refused) else "bring all sites to the same version"
+                raise PartyError(f"party {name!r} did not begin the run: {in_one_line(why[:_MOST_REASON])}")
+
+        self._each(opened)
+
+    def end(self) -> None:
+        """Let parties that answer close their sites, and the threads go."""
+        for parties in self.made:
+            parties.end()
+        with suppress(Exception):
+            self._each(lambda name: self.line(name, b"", _FAREWELL_SECONDS))
+
+    def _each(self, does: Callable[[str], object]) -> None:
+        names = self.spec.sites(self.site.kit.federation)
+        with ThreadPoolExecutor(len(names)) as pool:
+            for future in [pool.submit(does, name) for name in names]:
+                future.result()
 
     def _parties(
         self, home: Party, *, least_seconds: float = 0.0, helpers: bool = False, checkpoint: Checkpoint | None = None
@@ -105,8 +141,8 @@ class _Doing:
         """Return the parties of the run around the one at home; with ``helpers`` those without a table too."""
         facts = self.site.kit.federation
         self.made.append(FlareParties(
-            home, facts.parties if helpers else facts.with_tables, self.call, checkpoint=checkpoint,
-            timeout=max(self.spec.timeout, least_seconds), stopped=self.stopped, progress=self.progress,
+            home, facts.parties if helpers else facts.with_tables, self.line, checkpoint=checkpoint,
+            timeout=max(self.spec.timeout, least_seconds), progress=self.progress,
         ))  # fmt: skip
         return self.made[-1]
 

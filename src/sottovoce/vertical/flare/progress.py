@@ -16,7 +16,6 @@ from sottovoce._files import sync_folder, write_whole
 
 _EVERY: Final = 0.5  # seconds between two versions of the file, but for changes of phase
 STATUS: Final = "status.json"
-ENDED: Final = "ended.json"  # the last status of a run whose results are on disk: it stays, and nothing replaces it
 INVITED, JOINED = "invited", "joined"  # how far a joint computation came: parties are charged when they join
 _JOINT: Final = {"Invite": INVITED, "Join": JOINED}
 
@@ -59,9 +58,10 @@ class Progress:
                 party["waiting_since"] = None
             self._state |= {"phase": phase, "asking": None, "note": None, **more}
             if phase == "done" and self._folder is not None:
-                self._put(self._folder / ENDED)
+                self._put(self._folder)
                 sync_folder(self._folder)
-            self._write(always=True)
+            else:
+                self._write(always=True)
 
     def asked(self, what: str, n_bytes: Mapping[str, int], *, note: str | None = None) -> None:
         """Count a round of requests, by party; ``note`` says in words what they are part of."""
@@ -101,17 +101,16 @@ class Progress:
             return
         self._written = now
         with suppress(OSError):  # a full disk must not end the training; its results will tell
-            self._put(self._folder / STATUS)
+            self._put(self._folder)
 
-    def _put(self, path: Path) -> None:
-        write_whole(path, json.dumps(self._state), private=True)
+    def _put(self, folder: Path) -> None:
+        write_whole(folder / STATUS, json.dumps(self._state), private=True)
 
 
 def read_progress(folder: Path) -> dict[str, Any] | None:
-    """Return what the file of a run says, of one that has ended its last; None where there is none."""
-    for name in (ENDED, STATUS):
-        with suppress(OSError, ValueError):
-            content = json.loads((folder / name).read_text(encoding="utf-8"))
-            if isinstance(content, dict):
-                return content
+    """Return what the file of a run says; None where there is none."""
+    with suppress(OSError, ValueError):
+        content = json.loads((folder / STATUS).read_text(encoding="utf-8"))
+        if isinstance(content, dict):
+            return content
     return None

@@ -13,7 +13,7 @@ from typing import Any, Final
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.identity import names_of
 from sottovoce.vertical.flare.federation import Federation
-from sottovoce.vertical.flare.hardening.closed import LEAD, require_engine
+from sottovoce.vertical.flare.hardening.closed import require_engine
 from sottovoce.vertical.flare.kit import Kit, org_of
 
 _AUTHORITY: Final = "authority"
@@ -71,7 +71,7 @@ def _workshop(out: Path) -> Iterator[Path]:
 
 def _make_kit(folder: Path, facts: Federation, name: str, federation: Path, authority: "_Authority") -> None:
     coordinator = name == facts.coordinator
-    places = ("startup", "identity", "state", *(("lead/startup", "runs") if coordinator else ()))
+    places = ("startup", "identity", "state", *(("runs",) if coordinator else ()))
     for place in places:
         (folder / place).mkdir(parents=True)
     shutil.copyfile(federation, folder / "federation.toml")
@@ -79,8 +79,7 @@ def _make_kit(folder: Path, facts: Federation, name: str, federation: Path, auth
     for path, key_path, subject in kit.certificates:
         signs = path.parent == kit.identity
         (path.parent / ("authority.pem" if signs else kit.authority.name)).write_bytes(authority.certificate)
-        role = "lead" if subject == LEAD else None
-        certificate, key = authority.sign(subject) if signs else authority.sign(subject, org_of(name), role)
+        certificate, key = authority.sign(subject) if signs else authority.sign(subject, org_of(name))
         path.write_bytes(certificate)
         key_path.write_bytes(key)
     kind = "helper" if kit.is_helper else kit.kind
@@ -104,7 +103,7 @@ class _Authority:
     certificate: bytes
     key: Any
 
-    def sign(self, subject: str, organisation: str | None = None, role: str | None = None) -> tuple[bytes, bytes]:
+    def sign(self, subject: str, organisation: str | None = None) -> tuple[bytes, bytes]:
         """Return a certificate, and its new key.
 
         With an organisation FLARE opens connections with it; its server's has a host's name. Without one a site is
@@ -121,7 +120,7 @@ class _Authority:
         else:
             key, _ = generate_keys()
         certificate = generate_cert(
-            Identity(subject, organisation, role), Identity(self.federation), self.key, key.public_key(),
+            Identity(subject, organisation), Identity(self.federation), self.key, key.public_key(),
             not_valid_before=now - _BEFORE, extra_extensions=uses,
             not_valid_after=min(now + _LASTS, load_pem_x509_certificate(self.certificate).not_valid_after_utc),
         )  # fmt: skip

@@ -146,6 +146,9 @@ class Register:
 
     # ------------------------------------------------------------------ reading
 
+    def knows(self, run: str) -> bool:
+        return bool(self._found("SELECT 1 FROM requests WHERE run = :run LIMIT 1", run=run))
+
     def runs(self) -> list[dict[str, Any]]:
         """Return what each run asked, in the order in which they began: from when to when, counts, and who."""
         return self._found(
@@ -161,8 +164,9 @@ class Register:
             "WHERE outcome IN (:away, :refused) GROUP BY reason ORDER BY MAX(time) DESC LIMIT 100"
         )
 
-    def _found(self, query: str) -> list[dict[str, Any]]:
-        return [dict(row) for row in self._file.execute(query, {"away": TURNED_AWAY, "refused": REFUSED})]
+    def _found(self, query: str, **more: str) -> list[dict[str, Any]]:
+        with self._lock:
+            return [dict(row) for row in self._file.execute(query, {"away": TURNED_AWAY, "refused": REFUSED, **more})]
 
 
 def _over(caps: Caps, n_requests: int, used: int, n_bytes: int) -> str:

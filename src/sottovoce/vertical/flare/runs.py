@@ -1,7 +1,7 @@
 """Runs of a coordinator: what is asked of one, and where it is written down.
 
-A run is a folder of the coordinator's kit. `run.json` in it says what is to be done, before it is begun; only that name
-travels in a job. Nobody else may read the folder.
+A run is a folder of the coordinator's kit. `run.json` in it says what is to be done, before it is begun. Nothing of it
+travels, and nobody else may read the folder.
 """
 
 import json
@@ -20,12 +20,13 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.kinds import ESTIMATORS
-from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.progress import JOINED, STATUS, read_progress
+from sottovoce.vertical.flare.site_file import PURPOSES
 
 CHECKPOINT: Final = "checkpoint"
 _NAME: Final = re.compile(r"[0-9a-f]{12}")
 _FILE: Final = "run.json"
+ENDED: Final = ("done", "failed", "stopped")
 
 
 def new_run_name() -> str:
@@ -139,9 +140,14 @@ def list_runs(runs: Path) -> list[Path]:
     return sorted(folders, key=lambda folder: ((folder / _FILE).stat().st_mtime, folder.name))
 
 
-def run_state(folder: Path) -> dict[str, Any]:
-    """Return what is known of a run, in plain data: what it is to do and how far it is."""
+def run_state(folder: Path, *, busy: bool) -> dict[str, Any]:
+    """Return what is known of a run, in plain data: what it is to do and how far it is.
+
+    ``busy``: whether any run of the kit is under way; one that has not ended was cut off if none is.
+    """
     spec = RunSpec.read(folder)
     told: dict[str, Any] = read_progress(folder) or {"phase": "waiting"}
+    if not busy and told["phase"] not in ENDED:
+        told |= {"phase": "stopped", "error": "its command ended before the run did."}
     facts = {"run": spec.run, "purpose": spec.purpose, "model": spec.model, "begun": spec.begun}
     return {**facts, **({"trained": spec.trained} if spec.trained else {}), **told}

@@ -19,9 +19,8 @@ from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Schema, read_table
 from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical.engines.site import ComputeSite
-from sottovoce.vertical.flare.hardening.closed import PURPOSES
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.site_file import ALWAYS, SCORING, BudgetEntry, Caps, read_site_file
+from sottovoce.vertical.flare.site_file import ALWAYS, PURPOSES, SCORING, BudgetEntry, Caps, read_site_file
 from sottovoce.vertical.mechanisms import ANSWERS, PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.helper import Helper

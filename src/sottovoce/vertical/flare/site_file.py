@@ -13,6 +13,9 @@ from sottovoce.vertical.flare.entries import Section, entries_of
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
 
+PURPOSES: Final = ("train", "score")
+"""What a run may be to do."""
+
 SCORING: Final = frozenset({"score"})
 """Answers about people who are scored."""
 

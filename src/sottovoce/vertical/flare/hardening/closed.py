@@ -1,57 +1,89 @@
-"""What FLARE reads at a site, with what is unsafe by default closed: ``kit_files/flare.toml`` says what, and why.
+"""What FLARE's cell does at a site, with everything closed that a run does not need.
 
-A job may use the library's own two classes and FLARE's two that call them, exactly; it can ship no code. The lead,
-whose key is at the coordinator, submits jobs, follows and aborts them; nobody else may do anything.
+A cell takes messages of many channels from whoever is in its network. It rebuilds objects from them, sends them on to
+others, connects to addresses that they name, and reads settings from files below the folder it was started in. Here it
+takes bytes of one channel, from those whom its certificates are about, and reads no file.
 """
 
-import json
-import tomllib
-from collections.abc import Mapping
-from functools import cache
+import asyncio.sslproto
+import logging
+from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
-from pathlib import Path
 from typing import Any, Final
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.federation import Federation
 
-PURPOSES: Final = ("train", "score")
-LEAD: Final = "lead@coordinator.invalid"
-"""The only user of a federation, at the coordinator: FLARE wants the shape of an address, nothing is sent there."""
+CHANNEL: Final = "sottovoce"
+_SETTINGS: Final = {"allow_adhoc_conns": False}
+_RETRY_SECONDS: Final = 2  # between two attempts to connect; nobody listens but while a run goes on
+_LOG: Final = logging.getLogger(__name__)
 
 
-def settings(kind: str, name: str, federation: Federation, state: Path) -> dict[str, dict[str, Any]]:
-    """Return all files that FLARE reads at a site, beside its certificates, by their places in the kit.
+def use_our_settings() -> None:
+    """Give FLARE its settings: it would look for files of them, which may name code to load."""
+    from nvflare.fuel.f3.comm_config import CommConfigurator
+    from nvflare.fuel.f3.sfm import conn_manager
 
-    ``state`` is where the coordinator keeps its jobs, absolute.
+    CommConfigurator._configuration, CommConfigurator._config_loaded = dict(_SETTINGS), True
+    conn_manager.MAX_WAIT = _RETRY_SECONDS
+
+
+def close_cell(cell: Any, name: str, peers: Collection[str], topic: str) -> None:
+    """Let a cell, of this name, take requests of one topic of our channel from its peers, and answers to its own."""
+    from nvflare.fuel.f3.cellnet.defs import MessagePropKey, ReturnCode
+    from nvflare.fuel.f3.cellnet.utils import make_reply
+
+    def refuse(message: Any) -> Any:
+        endpoint = message.get_prop(MessagePropKey.ENDPOINT)
+        peer = getattr(endpoint, "name", None)
+        reason = why_refused(message.headers, peer, name, peers, topic)
+        if not reason:
+            return None
+        _LOG.error("refused: a message of %.100r: %s", peer, reason)
+        return make_reply(ReturnCode.AUTHENTICATION_ERROR)  # stays here: what is refused is not answered
+
+    cell.add_incoming_filter("*", "*", refuse)
+
+
+def why_refused(headers: Mapping[str, Any], peer: object, name: str, peers: Collection[str], topic: str) -> str:
+    """Return why a message with these headers is refused before FLARE looks at it; empty if it is not.
+
+    ``peer``: whose connection it came over, as its certificate says.
     """
-    host, port = federation.host, federation.port
-    facts = {
-        "federation": federation.name, "name": name, "lead": LEAD, "host": host, "port": port,
-        "reached": f"{host}:{port}", "listens": f"{federation.listens_at}:{port}",
-        "jobs": str(state / "jobs"), "snapshots": str(state / "snapshots"),
-    }  # fmt: skip
-    files: dict[str, dict[str, Any]] = _filled(_written()["both"] | _written()[kind], facts)
-    return files
+    from nvflare.fuel.f3.cellnet.defs import CellChannel, CellChannelTopic, Encoding, MessageHeaderKey, MessageType
+
+    if peer not in peers:
+        return "nobody of that name takes part"
+    if any(headers.get(key) != peer for key in (MessageHeaderKey.ORIGIN, MessageHeaderKey.FROM_CELL)):
+        return "it is another site's, sent on"
+    if headers.get(MessageHeaderKey.DESTINATION) != name:
+        return "it is for another site: nothing is sent on here"
+    if headers.get(MessageHeaderKey.PAYLOAD_ENCODING) not in (None, Encoding.BYTES, Encoding.NONE):
+        return "it holds an object, and only bytes are taken"
+    if headers.get(MessageHeaderKey.ENCRYPTED) or headers.get(MessageHeaderKey.CONN_URL):
+        return "it asks for another line than this one"
+    if headers.get(MessageHeaderKey.MSG_TYPE) == MessageType.REPLY:
+        return ""
+    asked = (headers.get(MessageHeaderKey.CHANNEL), headers.get(MessageHeaderKey.TOPIC))
+    if headers.get(MessageHeaderKey.MSG_TYPE) == MessageType.REQ and asked in (
+        (CHANNEL, topic), (CellChannel.CELLNET, CellChannelTopic.Bye)
+    ):  # fmt: skip
+        return ""
+    return "a site answers requests of runs only"
 
 
-def job_text(end: str, **arguments: str) -> str:
-    """Return the configuration of a job at one end, ``server`` or ``client``: two classes, and what ours is told."""
-    return json.dumps(_filled(_written()["job"][end], arguments))
+def tell_refused_connections() -> None:
+    """Log each TLS handshake that fails: Python tells of it only when it is debugged."""
+    protocol: Any = asyncio.sslproto.SSLProtocol
+    fatal_error = protocol._fatal_error
 
+    def told(self: Any, exc: BaseException, message: str = "Fatal error on transport") -> None:
+        if message.startswith("SSL handshake failed"):
+            peer = self._transport.get_extra_info("peername") if self._transport else None
+            _LOG.error("refused: the connection with %s: %s", peer, exc)
+        fatal_error(self, exc, message)
 
-@cache
-def _written() -> dict[str, Any]:
-    path = Path(__file__).parent.with_name("kit_files") / "flare.toml"
-    return tomllib.loads(path.read_text(encoding="utf-8"))
-
-
-def _filled(value: Any, facts: Mapping[str, object]) -> Any:
-    if isinstance(value, dict):
-        return {key: _filled(each, facts) for key, each in value.items()}
-    if isinstance(value, list):
-        return [_filled(each, facts) for each in value]
-    return facts[value[1:]] if isinstance(value, str) and value.startswith("$") else value
+    protocol._fatal_error = told
 
 
 # ------------------------------------------------------------------ FLARE itself
@@ -66,8 +98,8 @@ def require_engine() -> None:
         import fcntl  # noqa: F401
     except ImportError:
         raise ParameterError(
-            "Parties at several organisations need Linux or another POSIX system: they lock files and watch processes "
-            "as such systems do. `sottovoce vertical simulate` and training in one process need neither."
+            "Parties at several organisations need Linux or another POSIX system: they lock files as such systems do. "
+            "`sottovoce vertical simulate` and training in one process need none."
         ) from None
     remedy = "Install the extra: pip install 'sottovoce[vertical]'."
     try:

@@ -3,8 +3,8 @@
 Each request and each answer travels in an envelope: a head in JSON, the signature of the sender's ``identity`` over it,
 the content, whose digest is in the head. The head names sender, receiver and run, counts, and names both processes by
 random digits, so that nothing is good for another site, another run, another process, or a second time. An answer names
-its request by the digest of that one's head. The first request of a run has no content: it asks for the name of the
-party's process.
+its request by the digest of that one's head. The first request of a run says what the run is to do, and asks for the
+name of the party's process; the last one has no content, and ends it.
 
 What is inside is another matter: a request may come again, in a new envelope, and is answered as it was.
 """
@@ -93,6 +93,11 @@ def unseal(
     return envelope, content
 
 
+def head_of(raw: object) -> Envelope | None:
+    """Return the head of an envelope, of whoever it may be; None for anything else."""
+    return read_canonical(Envelope, _parts(raw)[0].decode("ascii", "replace")) if isinstance(raw, bytes) else None
+
+
 def _parts(raw: bytes) -> tuple[bytes, bytes, bytes]:
     """Return head, signature and content, as far as there are any."""
     if len(raw) < _SIZES.size:
@@ -141,8 +146,7 @@ class PartyEnd(_End):
                 if not isinstance(raw, bytes):
                     raise MessageError(f"a request is bytes; this is {type(raw).__name__}")
                 envelope, content = self._unseal(REQUEST, raw)
-                first = not envelope.there and not content
-                if self._there not in ("", envelope.here) or not (first or envelope.there == self._here):
+                if self._there not in ("", envelope.here) or envelope.there not in ("", self._here):
                     raise MessageError(
                         f"its envelope is signed by {self._other!r} for other processes than these: a kit is in use "
                         "twice, or a process of the run began again"
@@ -167,17 +171,18 @@ class CoordinatorEnd(_End):
     """The coordinator's end of its line with one party.
 
     ``known`` is the last entry of the party's ledger that the coordinator was told of; ``told`` is told of each later
-    one.
+    one; ``purpose`` is what the run is to do.
     """
 
     def __init__(
-        self, identity: Identity, name: str, other: str, run: str, known: str, told: Callable[[str], object]
-    ) -> None:
+        self, identity: Identity, name: str, other: str, run: str, known: str, told: Callable[[str], object],
+        purpose: str = "train",
+    ) -> None:  # fmt: skip
         super().__init__(identity, name, other, run)
-        self._known, self._told = known, told
+        self._known, self._told, self._purpose = known, told, purpose.encode()
 
-    def ask(self, content: bytes, seconds: float, carry: Callable[[bytes], object]) -> object:
-        """Carry a request and return what the party answered, one request at a time.
+    def ask(self, content: bytes | None, seconds: float, carry: Callable[[bytes], object]) -> object:
+        """Carry a request and return what the party answered, one request at a time; None begins the run alone.
 
         A `PartyError` says that what came is not the party's answer to it, or that the party heard somebody else in the
         coordinator's name.
@@ -185,8 +190,8 @@ class CoordinatorEnd(_End):
         if not self._lock.acquire(timeout=seconds):
             raise TimeoutError
         try:
-            refused = b"" if self._there else self._asked(b"", carry)
-            return self._asked(content, carry) if self._there else refused
+            refused = b"" if self._there else self._asked(self._purpose, carry)
+            return refused if content is None or not self._there else self._asked(content, carry)
         finally:
             self._lock.release()
 
@@ -276,18 +281,23 @@ class LedgerHeads:
         write_whole(self._path, json.dumps(content, indent=2) + "\n", private=True)
 
 
-def signed(kit: Any, run: str, call: Carry) -> Carry:
-    """Return what carries requests to the parties of the coordinator's kit in envelopes, and brings what is inside.
+class Signed:
+    """Carries requests to the parties of the coordinator's kit in envelopes, and brings what is inside.
 
-    ``run`` is the name of the job; ``call(party, bytes, seconds)`` carries bytes.
+    ``run``: a name that no execution had before.
+    ``purpose``: what the run is to do.
+    ``call(party, bytes, seconds)`` carries bytes.
     """
-    identity, heads = Identity(kit.identity), LedgerHeads(kit.state)
-    ends = {
-        name: CoordinatorEnd(identity, kit.name, name, run, heads.known(name), partial(heads.told, name, run))
-        for name in kit.federation.parties
-    }
 
-    def carried(name: str, raw: bytes, seconds: float) -> object:
-        return ends[name].ask(raw, seconds, lambda sealed: call(name, sealed, seconds))
+    def __init__(self, kit: Any, run: str, purpose: str, call: Carry) -> None:
+        identity, heads = Identity(kit.identity), LedgerHeads(kit.state)
+        self._call = call
+        self._ends = {
+            name: CoordinatorEnd(
+                identity, kit.name, name, run, heads.known(name), partial(heads.told, name, run), purpose
+            )
+            for name in kit.federation.parties
+        }
 
-    return carried
+    def __call__(self, name: str, raw: bytes | None, seconds: float) -> object:
+        return self._ends[name].ask(raw, seconds, lambda sealed: self._call(name, sealed, seconds))
