@@ -276,9 +276,8 @@ def main() -> None:
         )
     run(f"vertical party {KITS}/north --check")
 
-    CONSOLE.rule("3. Each starts its site; parties connect to the coordinator, nobody connects to them")
+    CONSOLE.rule("3. Each party starts its site; it connects to the coordinator, nobody connects to it")
     with ExitStack() as sites:
-        sites.enter_context(running(f"vertical coordinator {KITS}/{INSURER.name}", OUT / f"{INSURER.name}.log"))
         for party in PARTIES:
             sites.enter_context(running(f"vertical party {KITS}/{party.name}", OUT / f"{party.name}.log"))
 

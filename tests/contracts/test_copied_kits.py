@@ -148,7 +148,7 @@ class Kit:
         """Do a run; return whether all of it was answered. What is refused is refused for the ledger."""
         job = f"job{next(self.runs)}"
         gate = Gate(purpose)
-        gate.open(self.kit, run=job, wait=0.0)
+        gate.open(self.kit, run=job)
         told = partial(self.heads.told, "north", job)
         line = Line(Coordinator(gate, job, known=self.heads.known("north"), told=told))
         replies = [line.ask(Describe())]

@@ -17,7 +17,7 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import CARD, Identity
 from sottovoce.vertical.engines.seat import read_canonical
-from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelope, _parts, seal, signed
+from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelope, Signed, _parts, seal
 from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.party import Party
@@ -47,7 +47,7 @@ class Run:
         self.folder, self.ledger = folder, make_ledger(folder)
         self.kit = make_site(folder, site=SITE)
         self.gate = Gate()
-        self.gate.open(self.kit, run="job1", wait=0.0)
+        self.gate.open(self.kit, run="job1")
         self.coordinator = Coordinator(self.gate)
         self.session, self.step = new_session(), 0
         self.ask(Describe())
@@ -263,7 +263,7 @@ def test_no_kind_of_message_is_answered_without_an_envelope(run, monkeypatch):
 def test_a_run_takes_no_answer_without_an_envelope(tmp_path):
     """All that goes to a party and comes from it goes through what `execute` hands on."""
     kit = make_site(tmp_path, name="insurer")
-    carried = signed(kit, "job1", lambda name, raw, seconds: Done().encode())
+    carried = Signed(kit, "job1", "train", lambda name, raw, seconds: Done().encode())
     with pytest.raises(PartyError, match="answer of party 'bank' is not taken: it is not in an envelope of 'bank'"):
         carried("bank", b"request", 1.0)
 
@@ -279,7 +279,7 @@ def test_what_was_said_to_a_process_is_nothing_to_the_next_one(run, monkeypatch)
     run.gate.close()
     for job in ("job1", "job2"):
         again = Gate()
-        again.open(run.kit, run=job, wait=0.0)
+        again.open(run.kit, run=job)
         for raw in heard:
             envelope, answer = opened(again.answer(raw, caller="server"))
             assert envelope.number == 0
@@ -293,7 +293,7 @@ def test_two_processes_of_one_party_in_one_run_are_an_error_at_both(run, tmp_pat
     other = make_site(tmp_path / "copy", site=SITE.partition("[budget]")[0])
     shutil.copytree(run.kit.identity, other.identity, dirs_exist_ok=True)
     copy = Gate()
-    copy.open(other, run="job1", wait=0.0)
+    copy.open(other, run="job1")
     run.coordinator.gate = copy
     assert "other processes than these: a kit is in use twice" in run.ask(Describe()).reason
     assert "a kit is in use twice" in entries(other.state / "register.db")[-1].reason
@@ -324,6 +324,6 @@ def test_an_identity_of_another_site_is_refused_by_the_other_end(tmp_path):
         path.unlink()
     authority().identity(Path(kit.identity), "bank")
     gate = Gate()
-    gate.open(kit, run="job1", wait=0.0)
+    gate.open(kit, run="job1")
     with pytest.raises(PartyError, match="the certificate of 'north' is another one's"):
         Coordinator(gate).handle(b"")

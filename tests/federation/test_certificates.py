@@ -63,14 +63,15 @@ def test_nobody_is_let_in_with_another_certificate_or_none(federations):
                     assert line.recv(100) == b""
                 except OSError:
                     pass
-            wait_for(lambda: ours.log("lab"), logged)
+            wait_for(lambda logged=logged: ours.log("lab"), logged)
         with running(ours, "north", key=theirs.kit("north")):  # it trusts the coordinator, which alone can refuse
             wait_for(lambda: ours.output("north"), "refuses this site's certificate")
             wait_for(lambda: ours.log("lab"), "CERTIFICATE_VERIFY_FAILED")
         with running(ours, "north", key=ours.kit("bank")):
             wait_for(lambda: ours.log("lab"), "authenticated as 'bank' but claimed endpoint 'north'")
         assert "connected to lab" not in ours.output("north")
-        ours.start("north")  # as itself
+        ours.start("north", wait=False)  # as itself
+        wait_for(lambda: ours.output("north"), "connected to lab")
 
 
 def test_a_party_refuses_what_is_not_its_coordinator(federations):
@@ -84,4 +85,3 @@ def test_a_party_refuses_what_is_not_its_coordinator(federations):
             wait_for(lambda: ours.log("bank"), "authenticated as 'north' but claimed endpoint 'server'")
             wait_for(lambda: ours.output("bank"), "shows the certificate of 'north', not the coordinator's")
         assert "connected to lab" not in ours.output("bank")
-        assert "Successfully registered" not in ours.log("bank")

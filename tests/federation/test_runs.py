@@ -78,7 +78,7 @@ def test_the_model_and_the_predictions_are_those_of_one_process(federation, tmp_
 def test_nothing_of_a_table_is_in_logs_and_registers(federation):
     """Nor an identifier; but for the tables, the predictions, and the people of a run that may go on."""
     facts = json.loads(federation.command("status", federation.coordinator, "--json").stdout)
-    assert facts["connected"] == ["north", "bank"]
+    assert not facts["busy"] and [run["phase"] for run in facts["runs"]] == ["done", "done"]
     federation.stop()
     for name in federation.names:
         assert federation.refusals(name) == []

@@ -82,12 +82,12 @@ def kills_an_engine(federation, engine):
 
 
 def kills_a_site(federation, engine):
-    federation.run_process("north").kill()
+    federation.kill("north")
     until(lambda: not engine.is_running() or engine.status() == psutil.STATUS_ZOMBIE, 10, "the end of the engine")
 
 
 def hangs(federation, engine):
-    process = federation.run_process("north")
+    process = federation.process("north")
     process.suspend()
     return process.resume
 
@@ -109,6 +109,8 @@ def test_what_breaks_in_a_step_is_charged_and_lost(federation, blow):
     assert time.monotonic() - began < PATIENCE + 40
     if resume is not None:
         resume()
+    if not federation.processes("north"):
+        federation.start("north")
     assert blow is kills_an_engine or "'north'" in said
     assert len(charges(federation)) == before + 1
     assert "stays charged" in said and "--resume" not in said

@@ -18,15 +18,19 @@ pytestmark = pytest.mark.federation
 
 
 def test_a_kit_that_is_copied_is_noticed_at_both_sites():
-    """While both run, by the engine's signs of life; afterwards, by the ledger. The right one goes on."""
+    """While both run, by which process is there at each new line; afterwards, by the ledger. The right one goes on."""
     with running_federation(sites(), prepare=make_ledgers) as federation:
         copy = federation.folder / "copied" / "north"
         shutil.copytree(federation.kit("north"), copy, ignore=shutil.ignore_patterns("*.lock", "tmp"))
         federation.train(*PRIVATE)
         charged = len(federation.charges("north"))
+        met = len(federation.output("north"))
+        federation.start("lab", program=["-m", "support.changed_site", "honest"])  # it listens, and does no run
+        until(lambda: "connected to lab" in federation.output("north")[met:], what="the first process")
         with copied(federation, copy) as second:
             until(lambda: "its kit is in use twice" in federation.output("north"), what="a word at the first process")
             until(lambda: not federation.processes("north"), what="the end of the first process")
+            federation.stop("lab")
             said = federation.train(*PRIVATE, fails=True).stderr
             assert "two processes of party 'north' were connected" in said, said
             os.utime(federation.coordinator / "state" / "twice" / "north", (0.0, 0.0))

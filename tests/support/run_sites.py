@@ -1,4 +1,4 @@
-"""Three sites of a federation in this process: real settings, tables and gates; calls take the place of a network."""
+"""Three sites of a federation in this process: real settings, tables and doors; calls take the place of a network."""
 
 from pathlib import Path
 from typing import Any
@@ -7,11 +7,10 @@ import numpy as np
 
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.envelope import _parts
-from sottovoce.vertical.flare.hardening.gate import Gate
+from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.parties import _asked
 from sottovoce.vertical.flare.programs import execute
-from sottovoce.vertical.flare.progress import read_progress
 from sottovoce.vertical.flare.runs import RunSpec, new_run_name
 from support.site import authority
 
@@ -51,7 +50,7 @@ def _make_site(folder: Path, m: int, X: Any, y: Any, *, ids: bool, more: str = "
 
 
 class Sites:
-    """Three sites; the parties answer behind their gates, as they do in a job."""
+    """Three sites; the parties answer behind their doors, as their processes do."""
 
     def __init__(self, folder: Path, *, ids: bool = False, more: str = "") -> None:
         rng = np.random.default_rng(8)
@@ -59,34 +58,24 @@ class Sites:
         self.y = np.where(self.X.sum(axis=1) + 0.5 * rng.normal(size=N) > 0, "yes", "no")
         self.kits = [_make_site(folder, m, self.X, self.y, ids=ids, more=more) for m in range(3)]
         self.home = self.kits[0]
+        self.doors = {kit.name: Door(kit) for kit in self.kits[1:]}
 
     def run(self, spec: RunSpec, *, cut: int | None = None) -> dict[str, Any]:
-        """Do a run in sites that are opened for it; ``cut`` breaks the line for good after so many answers."""
-        gates = {kit.name: Gate(spec.purpose) for kit in self.kits[1:]}
-        for kit in self.kits[1:]:
-            gates[kit.name].open(kit, run=spec.run)
+        """Do a run; ``cut`` breaks the line for good after so many answers."""
         answers = 0
         self.asked: list[str] = []
 
         def call(name: str, raw: bytes, seconds: float) -> bytes:
             nonlocal answers
             content = _parts(raw)[2]
-            if not content:  # the run begins
-                return gates[name].answer(raw, caller="server")
-            answers += 1
-            self.asked.append(_asked(content))
+            if content not in (b"train", b"score", b""):  # the run begins, or ends
+                answers += 1
+                self.asked.append(_asked(content))
             if cut is not None and answers > cut:
                 raise ConnectionError
-            return gates[name].answer(raw, caller="server")
+            return self.doors[name].answer(raw, "server")
 
-        try:
-            execute(self.home, spec.run, spec.run, call, stopped=lambda: False)
-        finally:
-            for gate in gates.values():
-                gate.close()
-        told = read_progress(self.home.runs / spec.run)
-        assert told is not None
-        return told
+        return execute(self.home, spec.run, call)
 
     def begin(self, **more: Any) -> RunSpec:
         spec = RunSpec(run=new_run_name(), **more)

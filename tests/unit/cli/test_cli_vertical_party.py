@@ -2,15 +2,16 @@
 
 import json
 import re
+from contextlib import closing
 from datetime import UTC, datetime
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from sottovoce._kept import PrivateFolder
 from sottovoce.cli import app
 from sottovoce.cli.vertical import party as party_command
-from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.hardening.gate import Gate
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
@@ -171,24 +172,11 @@ def test_status_of_a_coordinator_without_runs(tmp_path):
     found = run("status", kit.folder)
     assert found.exit_code == 0, found.output
     assert "no run yet" in found.stdout
-    assert "does not answer. Start it" in words(found.stdout)
+    assert "no run is under way, and parties wait for one" in words(found.stdout)
+    with closing(PrivateFolder(kit.state, "the site")):
+        assert "a run is under way" in words(run("status", kit.folder).stdout)
     facts = json.loads(run("status", kit.folder, "--json").stdout)
-    assert (facts["connected"], facts["runs"]) == (None, [])
+    assert (facts["busy"], facts["runs"]) == (False, [])
     found = run("party", kit.folder, "--check")
     assert found.exit_code == 2
-    assert "sottovoce vertical coordinator" in words(found.stderr)
-
-
-def test_a_ledger_that_was_lost_is_accepted_by_name_once(tmp_path):
-    kit = make_site(tmp_path, name="insurer")
-    heads = LedgerHeads(kit.state)
-    heads.told("north", "job1", "ab" * 32)
-    found = run("coordinator", kit.folder, "--accept-ledger", "north")
-    assert found.exit_code == 0, found.output
-    assert "north: its next ledger is taken as it is; the last entry known of the one before: abab" in words(
-        found.stdout
-    )
-    assert heads.known("north") == ""
-    found = run("coordinator", kit.folder, "--accept-ledger", "north")
-    assert found.exit_code == 2
-    assert "nothing is known of a ledger of such a party" in words(found.stderr)
+    assert "sottovoce vertical train" in words(found.stderr)

@@ -1,59 +1,57 @@
 """What ``train`` and ``predict`` share."""
 
-import signal
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
 
 from sottovoce.cli.vertical import _runs
-from sottovoce.cli.vertical._runs import _interruptible
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.runs import RunSpec, list_runs, new_run_name, run_state
 
 
-class Office:
-    def __init__(self, missing):
-        self.missing = missing
-
-    def wait_for_parties(self, seconds, say, names):
-        if self.missing:
-            raise PartyError("party 'bank' is not connected")
-
-    def submit(self, spec):
-        raise PartyError("the coordinator did not take the run")
-
-
-@pytest.mark.parametrize("missing", [True, False])
-def test_a_run_that_could_not_begin_is_not_waiting_for_ever(tmp_path, monkeypatch, missing):
-    """Where a party is missing it is not written down; where the job is not taken it has failed."""
+def do(tmp_path, monkeypatch, execute, wait_for_parties=lambda *asked: None):
+    """Do a run without a network; return what it was."""
 
     @contextmanager
-    def office(kit):
-        yield Office(missing)
+    def listening(kit):
+        yield SimpleNamespace(wait_for_parties=wait_for_parties, call=None)
 
-    monkeypatch.setattr(_runs, "open_office", office)
+    monkeypatch.setattr(_runs, "listening", listening)
+    monkeypatch.setattr(_runs, "execute", execute)
     kit = SimpleNamespace(
         runs=tmp_path, folder=tmp_path, federation=SimpleNamespace(names=("insurer", "bank"), with_tables=("bank",))
     )
-    spec = RunSpec(run=new_run_name())
-    with pytest.raises(PartyError, match="bank" if missing else "did not take"):
-        _runs.do_run(kit, spec, wait=0.0, quiet=True)
-    states = [run_state(folder)["phase"] for folder in list_runs(tmp_path)]
-    assert states == ([] if missing else ["failed"])
+    return _runs.do_run(kit, RunSpec(run=new_run_name()), wait=0.0, quiet=True)
 
 
-def test_an_interrupt_that_the_engine_swallows_is_raised_all_the_same():
-    """FLARE's client catches what comes while it is asked."""
-    told = []
-    before = signal.getsignal(signal.SIGINT)
-    with pytest.raises(KeyboardInterrupt), _interruptible(told.append) as tell:
-        tell("going on")
-        with suppress(KeyboardInterrupt):
-            signal.raise_signal(signal.SIGINT)
-        tell("not told any more")
-    assert told == ["going on"]
-    assert signal.getsignal(signal.SIGINT) is before
+def test_a_run_is_not_written_down_where_a_party_is_missing(tmp_path, monkeypatch):
+    def missing(seconds, say, names):
+        raise PartyError(f"party {names[0]!r} is not connected")
+
+    with pytest.raises(PartyError, match="'bank'"):
+        do(tmp_path, monkeypatch, None, missing)
+    assert list_runs(tmp_path) == []
+
+
+def test_a_run_whose_process_was_killed_is_not_under_way_for_ever(tmp_path, monkeypatch):
+    def killed(kit, run, call):
+        raise SystemExit
+
+    with pytest.raises(SystemExit):
+        do(tmp_path, monkeypatch, killed)
+    (folder,) = list_runs(tmp_path)
+    assert (run_state(folder, busy=True)["phase"], run_state(folder, busy=False)["phase"]) == ("waiting", "stopped")
+
+
+def test_an_interrupt_says_how_to_go_on(tmp_path, monkeypatch):
+    def interrupted(kit, run, call):
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt) as told:
+        do(tmp_path, monkeypatch, interrupted)
+    (folder,) = list_runs(tmp_path)
+    assert f"--resume {folder.name}" in told.value.__notes__[0]
 
 
 def test_a_training_says_what_is_left_of_it(monkeypatch):

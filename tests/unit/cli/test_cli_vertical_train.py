@@ -1,4 +1,4 @@
-"""``sottovoce vertical train`` and ``predict``: what is refused before a job is made, and what is told at the end."""
+"""``sottovoce vertical train`` and ``predict``: what is refused before a run is made, and what is told at the end."""
 
 import csv
 import json
@@ -11,12 +11,13 @@ from sottovoce.cli import app
 from sottovoce.cli.vertical import predict as predict_command
 from sottovoce.cli.vertical import train as train_command
 from sottovoce.exceptions import PartyError
+from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from support.run_sites import N, Sites
 
 
 @pytest.fixture
 def sites(tmp_path, monkeypatch):
-    """Three sites; a run is done in this process where the commands would submit a job."""
+    """Three sites; a run is done in this process without a network."""
     made = Sites(tmp_path)
 
     def do_run(kit, spec, *, again=False, wait, quiet):
@@ -60,7 +61,7 @@ def test_what_is_trained_is_scored(sites, tmp_path):
 
 
 def test_a_joint_training_needs_a_place_where_partners_reach_this_site(sites):
-    """Said before a job is made."""
+    """Said before a run is made."""
     shown = run("train", "KIT", "--model", "svm", "--epsilon", 2, "--delta", 1e-3, "--mechanism", "secure", fails=True)
     assert "needs the section [secure]" in " ".join(shown.split())
 
@@ -71,10 +72,19 @@ def test_a_joint_training_is_not_resumed(sites, monkeypatch):
     (folder,) = sites.home.runs.iterdir()
     status = json.loads((folder / "status.json").read_text())
     (folder / "status.json").write_text(json.dumps(status | {"phase": "failed", "joint": "joined"}))
-    (folder / "ended.json").unlink()
     shown = " ".join(run("train", "KIT", "--resume", folder.name, fails=True).split())
     assert "cannot be taken up again" in shown
     assert "stays charged" in shown
+
+
+def test_a_ledger_that_was_lost_is_accepted_by_name_once(sites):
+    heads = LedgerHeads(sites.home.state)
+    heads.told("north", "job1", "ab" * 32)
+    words = ("train", "KIT", "--model", "logistic", "--epsilon", "inf", "--accept-ledger", "north")
+    told = " ".join(run(*words).split())
+    assert "north: its next ledger is taken as it is; the last entry known of the one before: abab" in told
+    assert heads.known("north") == ""
+    assert "nothing is known of a ledger of such a party" in " ".join(run(*words, fails=True).split())
 
 
 def test_a_run_goes_on_with_what_it_was_begun_with(sites):
@@ -120,7 +130,7 @@ def test_what_no_run_could_do_is_refused_before_it_is_written_down(sites, words,
 
 
 def test_what_cannot_be_scored_is_refused(sites, tmp_path):
-    """Before a job is made."""
+    """Before a run is made."""
     told = json.loads(run("train", "KIT", "--model", "svm", "--epsilon", "inf", "--json"))
     out = tmp_path / "scores.csv"
     out.write_text("mine")

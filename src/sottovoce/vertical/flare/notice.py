@@ -14,8 +14,8 @@ from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import ANSWERS
 
 NEVER: Final = (
-    "run code that comes from outside: a job names one class of this library, and ships nothing",
-    "take a path, a table, a budget, a list of answers or a seed from a job: they stand in site.toml",
+    "run code that comes from outside: a run brings its purpose, and ships nothing",
+    "take a path, a table, a budget, a list of answers or a seed from a run: they stand in site.toml",
     "run shell commands, show files or logs, restart or change settings for anybody outside",
     "answer anybody but the coordinator, whose certificate is of this federation; another party is refused",
     "take part in two runs at once",

@@ -101,14 +101,14 @@ def site_process(kit: Kit) -> Iterator[None]:
     Its log is the kit's, its temporary files are below the kit, others cannot read what it writes, and TLS trusts the
     federation's authority alone (FLARE would add those of the system).
     """
-    with closing(PrivateFolder(kit.state, "the site")):
+    with closing(PrivateFolder(kit.state, "the site")), _mask(0o077):
         check_site(kit)
         log = RotatingFileHandler(kit.state / "log.txt", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
         log.setFormatter(logging.Formatter("%(asctime)s - %(name)s - %(levelname)s - %(message)s"))
         root, variables = logging.getLogger(), {
             "SSL_CERT_FILE": str(kit.authority), "SSL_CERT_DIR": str(kit.state / "no-certificates"),
         }  # fmt: skip
-        before = {name: os.environ.get(name) for name in variables}, tempfile.tempdir, root.level, os.umask(0o077)
+        before = {name: os.environ.get(name) for name in variables}, tempfile.tempdir, root.level
         os.environ |= variables
         tempfile.tempdir = str(temporary(kit.state))
         root.addHandler(log)
@@ -121,9 +121,8 @@ def site_process(kit: Kit) -> Iterator[None]:
             for name, value in before[0].items():
                 os.environ.pop(name)
                 os.environ |= {} if value is None else {name: value}
-            _, tempfile.tempdir, level, mask = before
+            _, tempfile.tempdir, level = before
             root.setLevel(level)
-            os.umask(mask)
 
 
 def check_site(kit: Kit) -> None:
@@ -193,6 +192,15 @@ def _why_refused(kit: Kit, plain: socket.socket, place: str) -> str:
         return f"refused: what answers at {place} does not speak TLS"
     except OSError as error:
         return f"the connection with {place} was closed ({error.strerror or 'time is over'})"
+
+
+@contextmanager
+def _mask(mask: int) -> Iterator[None]:
+    before = os.umask(mask)
+    try:
+        yield
+    finally:
+        os.umask(before)
 
 
 @contextmanager

@@ -3,8 +3,6 @@
 import shutil
 import socket
 import ssl
-import subprocess
-import sys
 import threading
 from contextlib import contextmanager
 
@@ -86,12 +84,3 @@ def test_nobody_answers(bank, tmp_path):
     text = (kit / "federation.toml").read_text().replace('"localhost"', '"insurer.invalid"')
     (kit / "federation.toml").write_text(text)
     assert "the host 'insurer.invalid' is not known here" in why_not_connected(Kit.open(kit))
-
-
-def test_sites_trust_the_authority_of_their_federation_alone(bank):
-    """FLARE's client would trust those of the system beside it."""
-    program = "import ssl; print(len(ssl.create_default_context(ssl.Purpose.SERVER_AUTH).get_ca_certs()))"
-    done = subprocess.run(
-        [sys.executable, "-c", program], env=processes._environment(bank), capture_output=True, text=True, check=True
-    )
-    assert done.stdout.strip() == "1"

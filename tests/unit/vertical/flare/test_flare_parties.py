@@ -11,7 +11,7 @@ import pytest
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical import Party, VerticalLogisticRegression, split_columns
 from sottovoce.vertical.flare import parties as module
-from sottovoce.vertical.flare.parties import FlareParties, RunStopped
+from sottovoce.vertical.flare.parties import FlareParties
 from sottovoce.vertical.flare.progress import Progress
 from sottovoce.vertical.protocols.general.messages import Describe, Description
 
@@ -20,7 +20,6 @@ from sottovoce.vertical.protocols.general.messages import Describe, Description
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_PAUSE", 0.01)
     monkeypatch.setattr(module, "_GRACE", 0.1)
-    monkeypatch.setattr(module, "_LOOK", 0.02)
 
 
 def _three() -> tuple[list[Party], Any]:
@@ -137,25 +136,6 @@ def test_parties_work_at_the_same_time_and_the_one_at_home_too() -> None:
 
     over = FlareParties(_Home(), [party.name for party in parties[1:]], call)
     assert set(over.exchange(Describe(), Description)) == set(over.names)
-
-
-def test_a_run_that_is_stopped_ends_at_once() -> None:
-    """While it waits, and before it asks."""
-    parties, _ = _three()
-    stop = threading.Event()
-
-    def call(name: str, raw: bytes, seconds: float) -> object:
-        stop.set()
-        time.sleep(0.5)
-        return b""
-
-    over = _over(parties, call, stopped=stop.is_set)
-    began = time.monotonic()
-    with pytest.raises(RunStopped, match="was stopped: by hand, or because"):
-        over.exchange(Describe(), Description)
-    assert time.monotonic() - began < 0.4
-    with pytest.raises(RunStopped):
-        over.exchange(Describe(), Description)
 
 
 def test_nobody_waits_long_for_a_farewell(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,14 +1,16 @@
-"""Start-up kits: what is in them, who can read it, and that a site starts as closed as it was made, from its own files.
+"""Start-up kits: what is in them, who can read it, and that a site starts from its own files.
 
 No key is overwritten, or kept where it is not needed.
 """
 
 import datetime
-import json
+import logging
 import os
 import shlex
 import shutil
 import socket
+import ssl
+import tempfile
 import warnings
 from pathlib import Path
 
@@ -18,10 +20,10 @@ from typer.testing import CliRunner
 from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, SottovoceWarning, StorageError
 from sottovoce.vertical.flare import kit as kit_module
-from sottovoce.vertical.flare import processes, provisioning
+from sottovoce.vertical.flare import provisioning
 from sottovoce.vertical.flare.hardening import closed
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
-from sottovoce.vertical.flare.processes import check_site, run_site
+from sottovoce.vertical.flare.processes import check_site, run_site, site_process
 from sottovoce.vertical.flare.provisioning import provision
 from support.ports import free_ports
 from support.site import KITS
@@ -48,9 +50,8 @@ def test_a_folder_for_each_site_that_nobody_else_can_read(kits):
     shared = {"README.txt", "federation.toml", "site.toml", "startup/rootCA.pem"}
     shared |= {f"identity/{name}.pem" for name in ("certificate", "key", "authority")}
     assert {str(path) for path in contents(kits / "bank")} == shared | {"startup/client.crt", "startup/client.key"}
-    lead = {f"lead/startup/{name}" for name in ("client.crt", "client.key", "rootCA.pem")}
     server = {"startup/server.crt", "startup/server.key"}
-    assert {str(path) for path in contents(kits / "insurer")} == shared | lead | server
+    assert {str(path) for path in contents(kits / "insurer")} == shared | server
     for name in SITES:
         kit = Kit.open(kits / name)
         assert (kit.name, kit.kind) == (name, "coordinator" if name == "insurer" else "party")
@@ -63,7 +64,7 @@ def test_a_folder_for_each_site_that_nobody_else_can_read(kits):
 def test_every_key_is_in_one_place_only(kits):
     found = contents(kits)
     keys = [path for path in found if path.suffix == ".key" or path.name == "key.pem"]
-    assert len(keys) == 8
+    assert len(keys) == 7
     for key in keys:
         assert [path for path in found if found[key] in found[path]] == [key]
 
@@ -75,7 +76,6 @@ def test_certificates_have_the_names_of_who_shows_them_and_are_of_the_authority(
     root = certificate(kits / "authority" / "rootCA.pem")
     names = {name: name for name in SITES} | {"insurer": "localhost"}
     shown = {f"{name}/startup/{'server' if name == 'insurer' else 'client'}.crt": to for name, to in names.items()}
-    shown |= {"insurer/lead/startup/client.crt": closed.LEAD}
     shown |= {f"{name}/identity/certificate.pem": name for name in SITES}
     for path, name in shown.items():
         one = certificate(kits / path)
@@ -84,28 +84,6 @@ def test_certificates_have_the_names_of_who_shows_them_and_are_of_the_authority(
         if "identity" in path:
             usages = set(one.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value)
             assert not usages & {ExtendedKeyUsageOID.SERVER_AUTH, ExtendedKeyUsageOID.CLIENT_AUTH}
-
-
-def test_nobody_but_the_lead_has_a_right(kits):
-    """As FLARE reads the rights, of all commands that it has."""
-    from nvflare.fuel.sec.authz import Authorizer, AuthzContext, Person
-    from nvflare.security.security import COMMAND_CATEGORIES
-
-    kit = Kit.open(kits / "bank")
-    written = closed.settings(kit.kind, kit.name, kit.federation, kit.state)["local/authorization.json"]
-    authorizer = Authorizer("bank", COMMAND_CATEGORIES)
-    assert not authorizer.load_policy(written)
-    rights = {*COMMAND_CATEGORIES, *COMMAND_CATEGORIES.values(), "byoc", "submit_job", "anything"}
-    lead, another = Person(closed.LEAD, "insurer", "lead"), Person("mallory", "insurer", "lead")
-
-    def allowed(who, submitter):
-        return {right for right in rights if authorizer.authorize(AuthzContext(right, who, submitter))[0]}
-
-    any_job = {"submit_job", "check_status", "get_job_meta", "list_jobs"}
-    assert allowed(lead, another) == any_job
-    assert allowed(lead, lead) == any_job | {"abort", "abort_job", "delete_job"}
-    for role in ("project_admin", "org_admin", "member", "somebody"):
-        assert allowed(Person(closed.LEAD, "insurer", role), lead) == set()
 
 
 def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_overwritten(
@@ -158,7 +136,7 @@ def test_without_the_engine(monkeypatch, tmp_path):
         closed.require_engine()
 
 
-def test_the_command_makes_kits_whose_sites_are_closed(tmp_path):
+def test_the_command_makes_kits_once(tmp_path):
     (tmp_path / "federation.toml").write_text(KITS.format(name="trial", port=free_ports(1)[0]), encoding="utf-8")
     words = ["vertical", "provision", str(tmp_path / "federation.toml"), "--out", str(tmp_path / "out")]
     done = CliRunner().invoke(app, words)
@@ -166,77 +144,13 @@ def test_the_command_makes_kits_whose_sites_are_closed(tmp_path):
     assert all(name in done.stdout for name in SITES) and "can sign new sites" in done.stdout
     again = CliRunner().invoke(app, words)
     assert again.exit_code == 2 and "never overwritten" in again.output
-    checked = CliRunner().invoke(app, ["vertical", "coordinator", str(tmp_path / "out" / "insurer"), "--check"])
-    assert checked.exit_code == 0, checked.output
-    assert "closed" in checked.stdout
-
-
-# ------------------------------------------------------------------ settings
-
-
-OPENED = [
-    ("insurer", "local/authorization.json", "any"), ("bank", "local/resources.json", '"enforce"'),
-    ("bank", "local/log_config.json", "class"), ("bank", "local/comm_config.json", "mtls"),
-    ("bank", "startup/fed_client.json", "mtls"), ("insurer", "startup/fed_server.json", "mtls"),
-    ("insurer", "lead/startup/fed_admin.json", "mtls"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("name", "place", "text"), OPENED)
-def test_a_setting_that_was_opened_is_closed_before_a_site_starts(copied, name, place, text):
-    """All connections have certificates on both sides, and only classes of a list are made."""
-    kit = copied(name)
-    check_site(kit)
-    path = kit.folder / place
-    written = path.read_text()
-    assert text in written
-    for opened in (written.replace(text, "x"), "{"):
-        path.write_text(opened)
-        check_site(kit)
-        assert path.read_text() == written
-
-
-def test_a_sites_processes_are_guarded_and_make_two_classes(copied):
-    for name in ("insurer", "bank"):
-        kit = copied(name)
-        kit.settle()
-        resources = json.loads((kit.folder / "local" / "resources.json").read_text())
-        assert len(resources["class_allow_list"]) == 2
-        assert all(path.rpartition(".")[2][0].isupper() for path in resources["class_allow_list"]), "no packages"
-    (launcher,) = [one["path"] for one in resources["components"] if one["id"] == "process_launcher"]
-    assert launcher == "sottovoce.vertical.flare.launcher.GuardedLauncher"
-    assert processes._command(kit)[2:5] == [
-        "-m", "sottovoce.vertical.flare.hardening.guard", "nvflare.private.fed.app.client.client_train",
-    ]  # fmt: skip
-
-
-def test_a_kit_that_moves(copied, tmp_path):
-    """FLARE wants absolute paths of the coordinator's stores: they follow the kit."""
-    kit = Kit.open(copied("insurer").folder.rename(tmp_path / "elsewhere"))
-    check_site(kit)
-    resources = (kit.folder / "local" / "resources.json").read_text()
-    assert f'"uri_root": "{kit.state / "jobs"}"' in resources
-    assert str(kit.state / "snapshots") in resources
-
-
-def test_the_environment_has_no_secrets_and_no_foreign_code(copied, monkeypatch):
-    """FLARE puts variables of the environment into a job's configuration, where the job names them."""
-    party = copied("bank")
-    given = {"SECRET_TOKEN": "s", "PYTHONPATH": "/somewhere", "NVFL_JOB_STORE_ROOT": "/tmp", "FL_LOG_LEVEL": "DEBUG"}
-    for name, value in given.items():
-        monkeypatch.setenv(name, value)
-    environment = processes._environment(party)
-    assert not {"SECRET_TOKEN", "NVFL_JOB_STORE_ROOT", "FL_LOG_LEVEL"} & environment.keys()
-    assert environment["PYTHONPATH"] != "/somewhere"
-    assert environment["PYTHONSAFEPATH"] == "1"
-    assert environment["PATH"] == os.environ["PATH"]
 
 
 def test_temporary_files_are_the_sites_own_and_do_not_stay(copied):
     """A process that was killed could not remove the keys of its last joint computation."""
     party = copied("bank")
-    party.settle()
-    place = Path(processes._environment(party)["TMPDIR"])
+    with site_process(party):
+        place = Path(tempfile.gettempdir())
     assert place.is_relative_to(party.state) and place.stat().st_mode & 0o077 == 0
     for name in ("sottovoce-seat-1", "another"):
         (place / name).mkdir()
@@ -248,19 +162,6 @@ def test_temporary_files_are_the_sites_own_and_do_not_stay(copied):
 # ------------------------------------------------------------------ what is not its own
 
 
-@pytest.mark.parametrize("place", [
-    "local/privacy.json", "local/custom", "local/job_resources.json", "startup/evil__resources.json",
-    "local/resources.json.default", "startup/sub_start.sh",
-])  # fmt: skip
-def test_a_file_that_flare_would_read_too(copied, monkeypatch, place):
-    monkeypatch.setattr(processes.subprocess, "Popen", lambda *a, **k: pytest.fail("it was started"))
-    party = copied("bank")
-    party.settle()
-    (party.folder / place).touch(mode=0o600)
-    with pytest.raises(ParameterError, match=f"{place}: not a file of the kit"):
-        run_site(party)
-
-
 @pytest.mark.parametrize("place", ["startup/client.key", "startup/rootCA.pem", "identity/key.pem"])
 def test_a_file_that_is_gone(copied, place):
     party = copied("bank")
@@ -269,17 +170,17 @@ def test_a_file_that_is_gone(copied, place):
         party.check()
 
 
-@pytest.mark.parametrize("place", ["", "startup/client.key", "local/resources.json", "state", "startup"])
+@pytest.mark.parametrize("place", ["", "startup/client.key", "identity/key.pem", "state", "startup"])
 def test_what_others_could_read(copied, place):
     party = copied("bank")
-    party.settle()
+    party.make_folders()
     path = party.folder / place
     path.chmod(path.stat().st_mode | 0o040)
     with pytest.raises(ParameterError, match="chmod -R go="):
         party.check()
 
 
-EACH = [("insurer", "startup/server"), ("insurer", "lead/startup/client"), ("insurer", "identity/certificate"),
+EACH = [("insurer", "startup/server"), ("insurer", "identity/certificate"),
         ("bank", "startup/client"), ("bank", "identity/certificate")]  # fmt: skip
 
 
@@ -302,14 +203,12 @@ def test_a_key_or_a_certificate_of_another_federation(folder, copied, site, plac
         kit.check()
 
 
-@pytest.mark.parametrize("other", ["north-west/startup", "insurer/lead/startup"])
-def test_the_startup_folder_of_another_site_is_refused_by_name(kits, copied, other):
+def test_the_startup_folder_of_another_site_is_refused_by_name(kits, copied):
     """It would connect under the other's name, and answer with this site's table."""
     party = copied("bank")
     for name in ("client.crt", "client.key"):
-        shutil.copyfile(kits / other / name, party.folder / "startup" / name)
-    who = "north-west" if "north" in other else "lead@coordinator.invalid"
-    with pytest.raises(ParameterError, match=rf"certificate of '{who}', and this is the kit of 'bank'.* two sites"):
+        shutil.copyfile(kits / "north-west" / "startup" / name, party.folder / "startup" / name)
+    with pytest.raises(ParameterError, match=r"certificate of 'north-west', and this is the kit of 'bank'.* two sites"):
         check_site(party)
 
 
@@ -357,24 +256,30 @@ def test_a_port_that_is_taken(copied):
         check_site(coordinator)
 
 
-def test_a_site_runs_once(copied, monkeypatch):
-    monkeypatch.setattr(processes, "_run", lambda kit, say: run_site(kit))
-    with pytest.raises(StorageError, match=r"the site .* is held by another process"):
-        run_site(copied("bank"))
+def test_a_site_is_one_process(copied):
+    """Of a party, and of a coordinator: one run at a time."""
+    for name in ("bank", "insurer"):
+        kit = copied(name)
+        with site_process(kit), pytest.raises(StorageError, match=r"the site .* is held by another process"):
+            run_site(kit)
 
 
-@pytest.mark.parametrize(("program", "status"), [("raise SystemExit(7)", 7), ("pass", 1)])
-def test_a_site_that_ends_by_itself(copied, monkeypatch, program, status):
-    monkeypatch.setattr(processes, "_command", lambda kit: [processes.sys.executable, "-c", program])
-    party, said = copied("bank"), []
-    assert run_site(party, say=said.append) == status
-    assert "ended by itself" in said[-1]
-    assert (party.state / "log.txt").stat().st_mode & 0o077 == 0
+def test_a_sites_process_trusts_the_federation_alone_and_others_read_nothing_of_it(copied):
+    """FLARE's client would trust the authorities of the system beside it; all is as before afterwards."""
+    party = copied("bank")
+    before = dict(os.environ), tempfile.tempdir, logging.getLogger().handlers[:]
+    with site_process(party):
+        assert len(ssl.create_default_context(ssl.Purpose.SERVER_AUTH).get_ca_certs()) == 1
+        logging.getLogger("sottovoce").warning("a line")
+        (party.state / "made").touch()
+    assert "a line" in (party.state / "log.txt").read_text()
+    assert not [path for path in party.state.rglob("*") if path.stat().st_mode & 0o077]
+    assert (dict(os.environ), tempfile.tempdir, logging.getLogger().handlers[:]) == before
 
 
 @pytest.mark.parametrize(
     ("command", "options", "wanted"),
-    [("party", ["--check"], "party"), ("coordinator", ["--check"], "coordinator"),
+    [("party", ["--check"], "party"), ("train", ["--resume", "0a1b"], "coordinator"),
      ("predict", ["RUN", "--out", "none.csv"], "coordinator")],
 )  # fmt: skip
 def test_a_kit_of_the_other_kind_is_answered_with_the_line_that_starts_it(kits, tmp_path, command, options, wanted):
@@ -384,5 +289,5 @@ def test_a_kit_of_the_other_kind_is_answered_with_the_line_that_starts_it(kits, 
     assert said.exit_code == 2
     line = " ".join(said.output.split())
     assert f"the kit of {name}, which is a {kind}. Give that of a {wanted}" in line
-    typed = shlex.split(line.partition("started by: ")[2])
-    assert typed == ["sottovoce", "vertical", kind, str(folder)]
+    typed = shlex.split(line.partition("this one is for: ")[2])
+    assert typed == ["sottovoce", "vertical", "train" if kind == "coordinator" else kind, str(folder)]

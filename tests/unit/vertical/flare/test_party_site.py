@@ -2,12 +2,15 @@
 
 import logging
 import stat
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
+from sottovoce.exceptions import StorageError
+from sottovoce.vertical.flare.hardening import gate as gate_module
 from sottovoce.vertical.flare.hardening.envelope import _parts
-from sottovoce.vertical.flare.hardening.gate import Gate
+from sottovoce.vertical.flare.hardening.gate import Door, Gate
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
@@ -31,7 +34,7 @@ class Open:
     def __init__(self, folder, more="", *, purpose="train", **facts):
         self.kit = make_site(folder, site=DATA + more, **facts)
         self.gate = Gate(purpose)
-        self.gate.open(self.kit, run="job1", wait=0.0)
+        self.gate.open(self.kit, run="job1")
         self.coordinator = Coordinator(self.gate)
 
     def handle(self, raw):
@@ -93,7 +96,6 @@ def test_what_is_in_no_envelope_is_refused_and_written_down_whoever_calls(site, 
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"", "not a request of this version"),
         (b"SVF2" + bytes(10), "a request has at least 28 bytes"),
         (Frame(bytes(16), 1, b"").encode(), "a message has at least 14 bytes"),
         (Frame(bytes(16), 1, Done().encode()).encode(), "no message has kind 4 here"),
@@ -131,27 +133,69 @@ def test_nothing_raises_even_where_the_register_is_gone(site):
     assert site.reason_unsigned(b"").startswith("it failed there")
 
 
-# ------------------------------------------------------------------ a job as a whole
+# ------------------------------------------------------------------ a run as a whole
 
 
 @pytest.mark.parametrize("purpose", ["sell", None, ["train"]])
 def test_another_purpose_is_refused(tmp_path, purpose):
     site = Open(tmp_path, purpose=purpose)
-    assert "a job is to train or to score" in site.reason(b"")
+    assert "a run is to train or to score" in site.reason(FRAME)
     assert site.entries[0].outcome == "turned away"
-    assert "named no people to be scored" in Open(tmp_path / "score", purpose="score").reason(b"")
+    assert "named no people to be scored" in Open(tmp_path / "score", purpose="score").reason(FRAME)
+
+
+def asked_at(door, run, *, purpose="train", request=Describe):
+    """Return what a door answers to a request of a run, which it begins, and the coordinator's side of it."""
+    coordinator = Coordinator(SimpleNamespace(answer=lambda raw, caller: door.answer(raw, caller)), run)
+    coordinator.end._purpose = purpose.encode()
+    return decode(coordinator.handle(Frame(new_session(), 1, request().encode()).encode())), coordinator
 
 
 def test_one_run_at_a_time(tmp_path):
-    first = Open(tmp_path)
-    second = Gate()
-    second.open(first.kit, run="job2", wait=0.0)
-    assert "another run is under way there" in decode(Coordinator(second, "job2").handle(b"")).reason
-    first.gate.close()
-    third = Gate()
-    third.open(first.kit, run="job3", wait=0.0)
-    assert isinstance(Line(Coordinator(third, "job3")).ask(Describe()), Description)
-    assert "the run has ended there" in first.reason(b"")
+    """The one that begins ends the one before: of the coordinator, who has one, that was killed."""
+    door = Door(make_site(tmp_path, site=DATA))
+    first, before = asked_at(door, "job1")
+    assert isinstance(first, Description)
+    assert isinstance(asked_at(door, "job2")[0], Description)
+    late = decode(before.handle(FRAME))
+    assert "its process began again since this run began" in late.reason
+    refused, _ = asked_at(door, "job3", purpose="sell")
+    assert "a run is to train or to score; this one is to 'sell'" in refused.reason
+
+
+def test_a_beginning_that_somebody_sends_again_begins_nothing(tmp_path):
+    """Neither in this process nor in a later one, and the run that is under way goes on."""
+    kit = make_site(tmp_path, site=DATA)
+    sent, door = [], Door(kit)
+    end = Coordinator(None, "job1").end
+    end.ask(None, 1.0, lambda raw: sent.append(raw) or door.answer(raw, "server"))
+    end.ask(FRAME, 1.0, lambda raw: door.answer(raw, "server"))
+    _, current = asked_at(door, "job2")
+    assert "this run began there before" in decode(_parts(door.answer(sent[0], "server"))[2]).reason
+    assert isinstance(decode(current.handle(Frame(bytes(16), 1, Describe().encode()).encode())), Description)
+    door.close()
+    assert "this run began there before" in decode(_parts(Door(kit).answer(sent[0], "server"))[2]).reason
+
+
+def test_what_is_computed_is_waited_for_and_nothing_else_begins(tmp_path, monkeypatch):
+    monkeypatch.setattr(gate_module, "_BUSY_SECONDS", 0.05)
+    door = Door(make_site(tmp_path, site=DATA))
+    with door._lock:
+        assert "it still computes what it was asked before" in asked_at(door, "job1")[0].reason
+    assert isinstance(asked_at(door, "job2")[0], Description)
+
+
+def test_a_run_ends_when_the_coordinator_says_so_or_is_away(tmp_path):
+    kit = make_site(tmp_path, site=DATA)
+    door = Door(kit)
+    for end in (lambda coordinator: coordinator.handle(b""), lambda coordinator: door.close()):
+        _, coordinator = asked_at(door, new_session().hex())
+        party = door._gate._party
+        end(coordinator)
+        assert door._gate._party is None
+        with pytest.raises(StorageError, match="the journal is closed"):
+            party._journal.check_open()
+    assert "it answers the coordinator alone" in decode(_parts(door.answer(FRAME, "server"))[2]).reason
 
 
 def test_a_table_that_cannot_be_read_is_quoted_nowhere(tmp_path, caplog):
@@ -159,19 +203,19 @@ def test_a_table_that_cannot_be_read_is_quoted_nowhere(tmp_path, caplog):
     table["age"] = table["age"].astype(object)
     table.loc[3, "age"] = "secret"
     site = Open(tmp_path, table=table)
-    assert site.reason(b"") == "its site could not be opened; the party's own log says why"
+    assert site.reason(FRAME) == "its site could not be opened; the party's own log says why"
     assert "TableError" in caplog.text
     assert f"sottovoce vertical party {tmp_path} --check" in caplog.text  # which quotes the cell to its owner
     assert "secret" not in caplog.text + str(site.entries)
     site.gate.close()
-    assert Open(tmp_path, "[cap]\n").reason(b"").startswith("its site could not be opened")
+    assert Open(tmp_path, "[cap]\n").reason(FRAME).startswith("its site could not be opened")
     assert "unknown section [cap]" in caplog.text
 
 
 def test_nothing_is_answered_before_the_run_and_the_log_is_not_filled(tmp_path, caplog):
     gate = Gate()
     for _ in range(100):
-        assert "has not begun" in decode(gate.answer(b"", caller="server")).reason
+        assert "no run has begun there" in decode(gate.answer(b"", caller="server")).reason
     assert sum(record.levelno == logging.WARNING for record in caplog.records) == 21
 
 
@@ -191,7 +235,7 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
     site.gate.close()
     scoring = Gate("score")
-    scoring.open(site.kit, run="job2", wait=0.0)
+    scoring.open(site.kit, run="job2")
     reply = Line(Coordinator(scoring, "job2")).ask(Score("m1"))
     assert isinstance(reply, Payload)
     assert len(reply.numbers) == 8
@@ -210,15 +254,3 @@ def test_a_part_that_cannot_be_kept_is_not_said_to_be(site):
     party.on_keeping = keep
     assert isinstance(decode(site.handle(raw)), Payload)
     assert (site.kit.state / "models" / "m1.json").exists()
-
-
-def test_the_component_publishes_one_method_and_takes_a_purpose_alone():
-    app = pytest.importorskip("nvflare.collab.api.app", reason="needs nvflare: the extra [vertical]")
-    from sottovoce.vertical.flare.hardening.closed import job_text
-    from sottovoce.vertical.flare.party import PartySite
-
-    assert f'"{PartySite.__module__}.{PartySite.__qualname__}"' in job_text("client", purpose="train")
-    interface = app.ClientApp(PartySite(purpose="train")).get_collab_interface()
-    assert {method for methods in interface.values() for method in methods} == {"answer"}
-    with pytest.raises(TypeError):
-        PartySite(purpose="train", table="/etc/passwd")

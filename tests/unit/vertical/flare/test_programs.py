@@ -99,7 +99,8 @@ def test_a_run_that_is_cut_off_goes_on_and_ends_as_it_would_have(tmp_path: Path)
     assert told["phase"] == "failed"
     assert "could not be reached" in told["error"]
     spec.begin_again(sites.home.runs / spec.run)
-    assert run_state(sites.home.runs / spec.run)["phase"] == "waiting"
+    assert run_state(sites.home.runs / spec.run, busy=True)["phase"] == "waiting"
+    assert run_state(sites.home.runs / spec.run, busy=False)["phase"] == "stopped"
     told = sites.run(spec)
     assert told["phase"] == "done", told
     assert told["resumed"] is True

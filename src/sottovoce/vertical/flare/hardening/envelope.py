@@ -146,7 +146,8 @@ class PartyEnd(_End):
                 if not isinstance(raw, bytes):
                     raise MessageError(f"a request is bytes; this is {type(raw).__name__}")
                 envelope, content = self._unseal(REQUEST, raw)
-                if self._there not in ("", envelope.here) or envelope.there not in ("", self._here):
+                first = not envelope.there and content.isalpha()  # what the run is to do: a word, and no request is one
+                if self._there not in ("", envelope.here) or not (first or envelope.there == self._here):
                     raise MessageError(
                         f"its envelope is signed by {self._other!r} for other processes than these: a kit is in use "
                         "twice, or a process of the run began again"
