@@ -59,7 +59,7 @@ LABEL = f'type = "categorical"\ncategories = {json.dumps(CLASSES)}'
 
 
 class Federation:
-    """A coordinator and parties, each a process started by the command line, and what runs there."""
+    """Parties, each a process started by the command line, and a coordinator that trains."""
 
     def __init__(self, n_parties: int, folder: Path) -> None:
         self.folder = folder
@@ -82,11 +82,10 @@ class Federation:
             table.write(self.kit(name))
 
     def __enter__(self) -> "Federation":
-        for name in self.names:
-            kind = "coordinator" if name == COORDINATOR else "party"
+        for name in self.names[1:]:
             with (self.folder / f"{name}.log").open("wb") as log:
                 self.processes[name] = subprocess.Popen(
-                    [sys.executable, "-m", "sottovoce", "vertical", kind, str(self.kit(name))],
+                    [sys.executable, "-m", "sottovoce", "vertical", "party", str(self.kit(name))],
                     cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
                 )  # fmt: skip
         return self

@@ -29,7 +29,9 @@ _TWICE: Final = b"twice"
 _TWICE_SECONDS: Final = 300.0  # for which a party that was there twice takes part in no run
 _MOST_PROCESSES: Final = 100  # of one party, remembered in one run
 _BACK_SECONDS: Final = 5.0  # for a line that was cut to be there again
-_HELLO_SECONDS: Final = 5.0
+_HELLO_SECONDS: Final = 5.0  # that the coordinator has to greet a party
+_AGAIN_SECONDS: Final = 15.0  # between two greetings
+_DEAD_SECONDS: Final = 40.0  # without one, after which a line that looks whole is not: a machine or a route is gone
 
 
 def _cell(kit: Kit, name: str, peers: Iterable[str], topic: str) -> Any:
@@ -172,6 +174,8 @@ class PartyLine:
 
     def __init__(self, kit: Kit, answer: Callable[[object, str], bytes]) -> None:
         self._process, self._fresh = secrets.token_hex(16).encode(), threading.Event()
+        self._said = self._greeted = time.monotonic()
+        self._kit, self._answer = kit, answer
         self._cell = _cell(kit, kit.name, [SERVER], _ASK)
         self._cell.register_request_cb(CHANNEL, _ASK, lambda asked: _message(answer(_content(asked), SERVER)))
         self._cell.set_cell_connected_cb(lambda agent: self._fresh.set())
@@ -182,16 +186,39 @@ class PartyLine:
         """Whether the coordinator is there, and knows which process this is."""
         return self._cell.is_cell_connected(SERVER) and not self._fresh.is_set()
 
+    @property
+    def is_dead(self) -> bool:
+        """Whether FLARE believes in a line over which nothing comes."""
+        return self._cell.is_cell_connected(SERVER) and time.monotonic() - self._greeted > _DEAD_SECONDS
+
     def is_second(self) -> bool:
-        """Say which process this is where the line is new; tell whether a later one of this kit is there."""
-        if not self._fresh.is_set():
+        """Say now and then, and where the line is new, which process this is; tell whether a later one is there."""
+        now = time.monotonic()
+        if not self._cell.is_cell_connected(SERVER):
+            self._greeted = now
+            return False
+        if not self._fresh.is_set() and now - self._said < _AGAIN_SECONDS:
             return False
         self._fresh.clear()
-        reply = self._cell.send_request(CHANNEL, _HERE, SERVER, _message(self._process), timeout=_HELLO_SECONDS)
-        said = _content(reply)
-        if said is None and self._cell.is_cell_connected(SERVER):
+        self._said = now
+        said = _content(
+            self._cell.send_request(CHANNEL, _HERE, SERVER, _message(self._process), timeout=_HELLO_SECONDS)
+        )
+        if said is None:
             self._fresh.set()
+        else:
+            self._greeted = time.monotonic()
         return said == _TWICE
+
+    def again(self) -> "PartyLine":
+        """Return another line in the place of this one, of the same process, where this one is dead."""
+        from nvflare.fuel.f3.cellnet.core_cell import CoreCell
+
+        CoreCell.ALL_CELLS.pop(self._kit.name, None)
+        threading.Thread(target=self.close, daemon=True).start()  # it waits for what is being computed
+        other = PartyLine(self._kit, self._answer)
+        other._process = self._process
+        return other
 
     def close(self) -> None:
         self._cell.stop()

@@ -45,7 +45,7 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
         door = Door(kit)
         line = PartyLine(kit, door.answer)
         try:
-            _serve(kit, line, door, stopped, say)
+            line = _serve(kit, line, door, stopped, say)
         finally:
             door.close()
             ending = threading.Thread(target=line.close, daemon=True)
@@ -59,14 +59,16 @@ def run_site(kit: Kit, *, say: Callable[[str], object] = print) -> int:
     return 0 if stopped else 1
 
 
-def _serve(kit: Kit, line: PartyLine, door: Door, stopped: list[int], say: Callable[[str], object]) -> None:
-    """Tell whether the coordinator is there, and end a run without it, until the site is stopped."""
+def _serve(kit: Kit, line: PartyLine, door: Door, stopped: list[int], say: Callable[[str], object]) -> PartyLine:
+    """Tell whether the coordinator is there, and end a run without it, until the site is stopped; return the line."""
     facts, told, away, next_try = kit.federation, "", 0.0, 0.0
     while not stopped:
         if line.is_second():
             say(f"{kit.name}: {TWICE}. Stop all processes but one, and see where the other one runs")
             _LOG.error("%s. Stop all processes but one", TWICE)
-            return
+            break
+        if line.is_dead:
+            line = line.again()
         now, state = time.monotonic(), told
         if line.is_connected:
             away, next_try = now, now + _TRY_SECONDS
@@ -82,6 +84,7 @@ def _serve(kit: Kit, line: PartyLine, door: Door, stopped: list[int], say: Calla
             say(f"{kit.name}: {state}")
             _LOG.info("%s", state)
         time.sleep(0.1)
+    return line
 
 
 @contextmanager

@@ -151,6 +151,7 @@ def test_a_party_says_which_process_it_is_at_each_new_line(cell, tmp_path):
     assert cell.callbacks["ask"](SimpleNamespace(payload=memoryview(b"raw"))).payload == b"answer"
     assert asked == [(b"raw", "server")]
     assert not line.is_connected
+    assert not line.is_second() and not cell.sent
     cell.there = {"server"}
     cell.connect(None)
     assert not line.is_connected, "the coordinator does not know it yet"
@@ -161,3 +162,22 @@ def test_a_party_says_which_process_it_is_at_each_new_line(cell, tmp_path):
     cell.connect(None)
     assert line.is_second()
     assert len({payload for _, _, payload in cell.sent}) == 1
+
+
+def test_a_line_over_which_nothing_comes_is_made_anew(cell, tmp_path, monkeypatch):
+    """Where a machine or a route is gone FLARE goes on to believe in it; an answered greeting shows that it is not."""
+    monkeypatch.setattr(module, "_AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(module, "_DEAD_SECONDS", 0.2)
+    line = PartyLine(kit_of(tmp_path, "north"), lambda raw, caller: b"")
+    assert not line.is_dead, "there was none yet"
+    cell.there = {"server"}
+    began = time.monotonic()
+    while time.monotonic() - began < 0.5:
+        cell.replies = [reply(ReturnCode.OK, b"welcome")]
+        assert not line.is_second() and not line.is_dead
+    while time.monotonic() - began < 1.0:
+        cell.replies = [reply(ReturnCode.TIMEOUT)]
+        assert not line.is_second()
+    assert line.is_dead
+    other = line.again()
+    assert not other.is_dead and other._process == line._process

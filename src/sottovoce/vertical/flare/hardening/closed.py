@@ -14,7 +14,7 @@ from typing import Any, Final
 from sottovoce.exceptions import ParameterError
 
 CHANNEL: Final = "sottovoce"
-_SETTINGS: Final = {"allow_adhoc_conns": False}
+_SETTINGS: Final = {"allow_adhoc_conns": False, "heartbeat_interval": 10}
 _RETRY_SECONDS: Final = 2  # between two attempts to connect; nobody listens but while a run goes on
 _LOG: Final = logging.getLogger(__name__)
 
