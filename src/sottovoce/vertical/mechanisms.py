@@ -117,7 +117,6 @@ def repertoire(protocols: Any) -> Repertoire:
 
 
 PRIVATE: Final = frozenset(name for name, answer in ANSWERS.items() if answer.private)
-PUBLIC: Final = frozenset(name for name, answer in ANSWERS.items() if answer.public)
 
 
 def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Answer] = ANSWERS) -> frozenset[str]:
