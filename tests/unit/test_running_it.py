@@ -204,12 +204,11 @@ def test_the_composition_of_a_federation():
     assert list(services) == sites
     assert federation["coordinator"]["host"] == sites[0]
     for name, service in services.items():
-        kind = "coordinator" if name == sites[0] else "party"
+        kind = "status" if name == sites[0] else "party"  # it trains where it is run, and is no service
         path, *rest = command("party", service["command"])[1:]
         assert (path, rest) == (kind, ["/kit"])
         check_command(command("party", service["command"]))
         assert service["volumes"] == [f"./kits/{name}:/kit"]
-    assert f"('{sites[0]}', {federation['coordinator']['port']})" in services[sites[0]]["healthcheck"]["test"][-1]
     assert last("party", "EXPOSE") == str(federation["coordinator"]["port"])
 
 
@@ -236,13 +235,11 @@ def test_the_unit_of_a_collector():
     assert unit["WorkingDirectory"] == [f"/var/lib/{unit['StateDirectory'][0]}"]
 
 
-@pytest.mark.parametrize("role", ["party", "coordinator"])
-def test_the_unit_of_a_site(role):
+def test_the_unit_of_a_site():
     unit = settings("sottovoce-site@.service")
-    line = unit["ExecStart"][0].replace("${ROLE}", role).replace("%i", "north")
+    line = unit["ExecStart"][0].replace("%i", "north")
     assert str(check_command(shlex.split(line)[1:])["kit"]) == "/var/lib/sottovoce/north"
     assert unit["ReadWritePaths"] == unit["WorkingDirectory"] == ["/var/lib/sottovoce/%i"]
-    assert "ROLE=party" in unit["Environment"]
 
 
 @pytest.mark.parametrize("unit", list(UNITS))

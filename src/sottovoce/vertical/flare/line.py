@@ -29,6 +29,7 @@ _TWICE: Final = b"twice"
 _TWICE_SECONDS: Final = 300.0  # for which a party that was there twice takes part in no run
 _MOST_PROCESSES: Final = 100  # of one party, remembered in one run
 _BACK_SECONDS: Final = 5.0  # for a line that was cut to be there again
+_LISTEN_SECONDS: Final = 20.0
 _HELLO_SECONDS: Final = 5.0  # that the coordinator has to greet a party
 _AGAIN_SECONDS: Final = 15.0  # between two greetings
 _DEAD_SECONDS: Final = 40.0  # without one, after which a line that looks whole is not: a machine or a route is gone
@@ -73,6 +74,14 @@ class CoordinatorLine:
         self._cell.register_request_cb(CHANNEL, _HERE, self._greet)
         self._cell.set_cell_disconnected_cb(self._lose)
         self._cell.start()
+        self._wait_for_listener()
+
+    def _wait_for_listener(self) -> None:
+        """Return when it listens: FLARE that is stopped before goes on for ever."""
+        connectors = self._cell.communicator.conn_manager.connectors.values()
+        until = time.monotonic() + _LISTEN_SECONDS
+        while not all(each.driver.server for each in connectors) and time.monotonic() < until:
+            time.sleep(0.02)
 
     def connected(self) -> tuple[str, ...]:
         there = (name for name in self._names if self._processes[name])

@@ -27,6 +27,7 @@ class Cell:
     def __init__(self):
         self.there, self.replies, self.sent, self.waiters = set(PARTIES), [], [], {}
         self.callbacks = {}
+        self.communicator = SimpleNamespace(conn_manager=SimpleNamespace(connectors={}))
 
     def register_request_cb(self, channel, topic, does):
         self.callbacks[topic] = does
