@@ -9,12 +9,12 @@ import tempfile
 import threading
 import time
 from collections.abc import Callable, Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from logging.handlers import RotatingFileHandler
 from typing import Any, Final
 
 from sottovoce._kept import PrivateFolder
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.vertical.flare.hardening.closed import require_engine
 from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.kit import Kit, temporary
@@ -26,6 +26,7 @@ _CONNECT_SECONDS: Final = 5.0
 _REFUSAL_SECONDS: Final = 1.0
 _AWAY_SECONDS: Final = 30.0  # without the coordinator, after which a run is over: what it needs to go on is on disk
 _GRACE_SECONDS: Final = 5.0  # for what is being computed, when a site is stopped
+_STATUS_SECONDS: Final = 0.3
 _LOG_BYTES: Final = 20_000_000
 _LOG: Final = logging.getLogger(__name__)
 
@@ -104,7 +105,7 @@ def site_process(kit: Kit) -> Iterator[None]:
     Its log is the kit's, its temporary files are below the kit, others cannot read what it writes, and TLS trusts the
     federation's authority alone (FLARE would add those of the system).
     """
-    with closing(PrivateFolder(kit.state, "the site")), _mask(0o077):
+    with closing(_held(kit)), _mask(0o077):
         check_site(kit)
         log = RotatingFileHandler(kit.state / "log.txt", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
         log.setFormatter(logging.Formatter("%(asctime)s - %(name)s - %(levelname)s - %(message)s"))
@@ -195,6 +196,14 @@ def _why_refused(kit: Kit, plain: socket.socket, place: str) -> str:
         return f"refused: what answers at {place} does not speak TLS"
     except OSError as error:
         return f"the connection with {place} was closed ({error.strerror or 'time is over'})"
+
+
+def _held(kit: Kit) -> PrivateFolder:
+    """Return the folder of a site's state, which no other process has; one that asks for its status has it shortly."""
+    with suppress(StorageError):
+        return PrivateFolder(kit.state, "the site")
+    time.sleep(_STATUS_SECONDS)
+    return PrivateFolder(kit.state, "the site")
 
 
 @contextmanager

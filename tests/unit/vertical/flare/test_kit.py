@@ -11,12 +11,14 @@ import shutil
 import socket
 import ssl
 import tempfile
+import threading
 import warnings
 from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
+from sottovoce._kept import PrivateFolder
 from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, SottovoceWarning, StorageError
 from sottovoce.vertical.flare import kit as kit_module
@@ -262,6 +264,14 @@ def test_a_site_is_one_process(copied):
         kit = copied(name)
         with site_process(kit), pytest.raises(StorageError, match=r"the site .* is held by another process"):
             run_site(kit)
+
+
+def test_whoever_looks_at_a_kit_for_a_moment_keeps_no_site_from_starting(copied):
+    party = copied("bank")
+    looking = PrivateFolder(party.state, "the site")
+    threading.Timer(0.05, looking.close).start()
+    with site_process(party):
+        pass
 
 
 def test_a_sites_process_trusts_the_federation_alone_and_others_read_nothing_of_it(copied):
