@@ -32,7 +32,7 @@ class JointClear:
         if one.training.with_labels:
             holder = list(self.parts).index(one.label_holder)
             columns = np.insert(columns, self.ends[holder], self.labels, axis=1)
-        ends = np.cumsum([0, *one.moments.all_widths])
+        ends = np.cumsum([0, *one.moments.widths])
         blocks = [columns[:, low:high] for low, high in pairwise(ends)]
         found = []
         for block in blocks:

@@ -5,9 +5,10 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
+from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.protocols.secure import agreed_plan, column_plan
 from sottovoce.vertical.protocols.secure.agreed_plan import Block
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
@@ -206,7 +207,7 @@ def test_a_place_is_all_that_is_opened():
 
 @pytest.mark.parametrize("values", [[12.0], [-1.0], [0.5], [np.nan], [1.0, 2.0], []])
 def test_what_is_no_place_is_refused(values):
-    with pytest.raises(PartyError, match="the place of one of 12 is due"):
+    with pytest.raises(EngineError, match="no place of a column"):
         plan().fitting().take(np.array(values))
 
 

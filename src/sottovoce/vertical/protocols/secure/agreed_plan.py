@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping
 from dataclasses import asdict, dataclass
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Self
 
 import numpy as np
 
@@ -20,9 +20,12 @@ from sottovoce._validation import bounds, filled_text, magnitude, privacy_budget
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import Engine, Whole
-from sottovoce.vertical.engines.programs import Program, digest_of
+from sottovoce.vertical.engines.programs import OverRows, Program, digest_of
 from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.scripts import Script
+
+if TYPE_CHECKING:
+    from sottovoce.vertical.protocols.secure.second_moments import SecondMoments
 
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16
@@ -80,6 +83,23 @@ class Conclusion:
         except StopIteration as done:
             self.weights, self.chosen = done.value
             return None
+
+
+@dataclass(frozen=True)
+class Opening(ABC):
+    """What is opened: what a program makes of secret variables and of the noise of every party."""
+
+    names: tuple[str, ...]  # of the variables
+    program: Program
+
+    @property
+    @abstractmethod
+    def size(self) -> int:
+        """How many numbers are opened."""
+
+    @abstractmethod
+    def share(self, noise: np.random.Generator) -> Whole:
+        """Draw the noise of one party."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -199,12 +219,27 @@ class AgreedPlan(_Plain, ABC):
     def n_steps(self) -> int:
         """Steps after step 0."""
 
-    @abstractmethod
-    def n_opened(self, step: int) -> int: ...
-
     @property
     @abstractmethod
     def event(self) -> Event: ...
+
+    @property
+    @abstractmethod
+    def view(self) -> str:
+        """Whom the noise holds against, for the receipt."""
+
+    @property
+    def moments(self) -> "SecondMoments | None":
+        """What step 0 computes of pairs of columns; None where it is a pass as all others are."""
+        return None
+
+    @abstractmethod
+    def program(self, step: int) -> OverRows | None:
+        """Return what a step adds up over the rows, if anything."""
+
+    @abstractmethod
+    def openings(self, step: int) -> tuple[Opening, ...]:
+        """Return what a step opens, in order."""
 
     @property
     @abstractmethod
@@ -224,9 +259,13 @@ class AgreedPlan(_Plain, ABC):
     def n_pieces(self) -> int:
         return math.ceil(self.n_samples / PIECE)
 
-    @abstractmethod
+    def n_opened(self, step: int) -> int:
+        return sum(opening.size for opening in self.openings(step))
+
     def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
         """Draw the noise that a party adds in a step."""
+        self.ranks.index(name)
+        return tuple(opening.share(noise) for opening in self.openings(step))
 
     @abstractmethod
     def rows(self, name: str, table: Any) -> Whole:
@@ -240,9 +279,9 @@ class AgreedPlan(_Plain, ABC):
     def margins(self, name: str, rows: Whole, point: Vector) -> Whole:
         """Return a party's margins in whole numbers at its part of the released weights."""
 
-    @abstractmethod
     def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> Script:
         """Return a party's end; ``table`` is None for a helper, and ``labels`` for all but the label holder."""
+        return Script(self, name, engine, table, labels)
 
     @abstractmethod
     def conclude(self) -> Steps:

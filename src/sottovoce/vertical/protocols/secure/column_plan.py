@@ -19,16 +19,15 @@ import numpy as np
 
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._validation import choice, magnitude, whole_number
-from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, Squared
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
 from sottovoce.privacy.mechanisms.whole_gumbel import LARGEST_SCALE, whole_gumbel
-from sottovoce.vertical.engines.engine import Engine, Whole
+from sottovoce.vertical.engines.engine import EngineError, Whole
 from sottovoce.vertical.engines.programs import AddScores, ChooseColumn, Program
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Block, Steps
+from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Block, Opening, Steps
 from sottovoce.vertical.protocols.secure.dual_passes import sigmoid_clips
-from sottovoce.vertical.protocols.secure.scripts import ColumnScript
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, whole_margins
 
 _LOSSES: Final = ("squared", "logistic")
@@ -44,6 +43,18 @@ _STEPS: Final = 0.75  # as in one table
 _FEWEST: Final = 4
 _MOST_STEPS: Final = 400  # of the rule; each takes seconds over a slow line
 _MOST_GIVEN: Final = 10_000
+
+
+@dataclass(frozen=True)
+class Place(Opening):
+    """Where the largest of some whole numbers is, with Gumbel noise of all parties."""
+
+    n_candidates: int
+    scale: int
+    size: ClassVar[int] = 1
+
+    def share(self, noise: np.random.Generator) -> Whole:
+        return whole_gumbel(self.scale, self.n_candidates, noise)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -205,12 +216,12 @@ class ColumnPlan(AgreedPlan):
     def n_steps(self) -> int:
         return self.n_choices - 1
 
-    def n_opened(self, step: int) -> int:
-        return 1
+    def program(self, step: int) -> AddScores:
+        return self.scores
 
-    def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
-        self.ranks.index(name)
-        return (whole_gumbel(self.scale, 2 * self.n_columns, noise),)
+    def openings(self, step: int) -> tuple[Opening, ...]:
+        sums = (*(f"sums{m}" for m in range(len(self.blocks))), "total")
+        return (Place(sums, self.choice, 2 * self.n_columns, self.scale),)
 
     def rows(self, name: str, table: Any) -> Whole:
         block = self._block(name)
@@ -240,9 +251,6 @@ class ColumnPlan(AgreedPlan):
     def _block(self, name: str) -> Block:
         return next(block for block in self.blocks if block.name == name)
 
-    def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> ColumnScript:
-        return ColumnScript(self, name, engine, table, labels)
-
     def conclude(self) -> Steps:
         """Add up equal steps along signed columns; the intercept's column is the last."""
         points: dict[str, Vector] = {}
@@ -250,9 +258,7 @@ class ColumnPlan(AgreedPlan):
         for _ in range(self.n_choices):
             values = yield points | dict.fromkeys(self.helpers, np.zeros(0))
             if values.shape != (1,) or not (0 <= values[0] < 2 * len(taken) and values[0] == int(values[0])):
-                raise PartyError(
-                    f"the parties opened {values[:3]!r} where the place of one of {2 * len(taken)} is due."
-                )
+                raise EngineError("what was opened is no place of a column; a party computes something else")
             place = int(values[0])
             taken[place % len(taken)] += 1 if place < len(taken) else -1
             points = self._by_party(np.asarray(taken * (self.vertex / self.n_choices), np.float64))
@@ -278,4 +284,13 @@ class ColumnPlan(AgreedPlan):
             "bounded range of a selection": self.selection_range,
             "clip of a row's slope (units of labels)": self.clip,
             "scale of each party's Gumbel noise (ticks)": self.scale,
+            "fit_intercept": self.fit_intercept,
         }
+
+    @property
+    def view(self) -> str:
+        K = len(self.ranks)
+        return (
+            f"each of {K} parties adds the whole noise of the statement: as far as noise goes it holds against the "
+            f"other {K - 1} together, who follow the protocol"
+        )

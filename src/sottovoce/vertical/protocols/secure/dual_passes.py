@@ -20,7 +20,7 @@ from sottovoce._numerics import Vector
 from sottovoce.central.newton_schedule import CurvatureByWeight, NewtonSchedule, NewtonSteps
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Loss, SmoothedHinge
-from sottovoce.vertical.engines.programs import MoveDuals, Program
+from sottovoce.vertical.engines.programs import MoveDuals
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, MARGIN, ClippedPasses, Passes
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
@@ -67,7 +67,7 @@ class DualPasses(ClippedPasses):
         self.schedule = replace(schedule, n_passes=n_passes)
         self.share_out(self.schedule.clips, _DUAL)
 
-    def program(self, step: int) -> Program:
+    def program(self, step: int) -> MoveDuals:
         return replace(self.link, clip=self.clips[step - 1])
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:

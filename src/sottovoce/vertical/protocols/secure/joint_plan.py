@@ -16,20 +16,13 @@ from sottovoce.losses import Logistic, Loss, SmoothedHinge
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT, SharedGaussian
-from sottovoce.vertical.engines.engine import Engine, Whole
-from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, Program
+from sottovoce.vertical.engines.engine import Whole
+from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, OverRows, Program
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Steps, Weights
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
-from sottovoce.vertical.protocols.secure.scripts import SumScript
-from sottovoce.vertical.protocols.secure.second_moments import Opening, SecondMoments, even
+from sottovoce.vertical.protocols.secure.second_moments import NoisySum, SecondMoments
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
-from sottovoce.vertical.protocols.secure.training import (
-    LABEL,
-    MOST_ENTRIES,
-    MomentsOnly,
-    RefinedRidge,
-    Training,
-)
+from sottovoce.vertical.protocols.secure.training import LABEL, RefinedRidge, Training
 from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_weights, whole_margins
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
@@ -149,9 +142,6 @@ class JointPlan(AgreedPlan):
     @cached_property
     def training(self) -> Training:
         if self.loss == "squared":
-            entries = self.n_samples * self.n_weights
-            if self.engine == "shamir" or self.n_passes == 0 or (self.n_passes is None and entries > MOST_ENTRIES):
-                return MomentsOnly(self)
             return RefinedRidge(self)
         loss: Loss = Logistic() if self.loss == "logistic" else SmoothedHinge(self.smoothing)
         return SlopePasses(self, loss) if self.engine == "shamir" else DualPasses(self, loss)
@@ -176,23 +166,18 @@ class JointPlan(AgreedPlan):
 
     @property
     def programs(self) -> tuple[Program, ...]:
-        passes = tuple(self.training.program(step) for step in range(1, self.n_steps + 1))
-        return (Add(), CrossProduct(), Mask(), *passes)
+        return (Add(), CrossProduct(), Mask(), *map(self.training.program, range(1, self.n_steps + 1)))
 
-    def openings(self, step: int) -> tuple[Opening, ...]:
+    def program(self, step: int) -> OverRows | None:
+        return self.training.program(step) if step else None
+
+    def openings(self, step: int) -> tuple[NoisySum, ...]:
         if step == 0:
-            return self.moments.openings
+            return tuple(self.moments.openings)
         noise = self.training.noises[step - 1]
-        sums = tuple(even(f"sums{m}", (block.n_features,), noise) for m, block in enumerate(self.blocks))
+        sums = tuple(NoisySum.even(f"sums{m}", block.n_features, noise) for m, block in enumerate(self.blocks))
         # what is opened is the sum of the rows' terms: the constant's part of the sum is that many times larger
-        return (*sums, even("total", (1,), noise, self.constant**2)) if self.constant else sums
-
-    def n_opened(self, step: int) -> int:
-        return sum(opening.scales.size for opening in self.openings(step))
-
-    def shares(self, step: int, name: str, noise: np.random.Generator) -> tuple[Whole, ...]:
-        self.ranks.index(name)
-        return tuple(opening.share(noise) for opening in self.openings(step))
+        return (*sums, NoisySum.even("total", 1, noise, self.constant**2)) if self.constant else sums
 
     def rows(self, name: str, table: Any) -> Whole:
         return self._parts[name].whole(table)
@@ -217,9 +202,6 @@ class JointPlan(AgreedPlan):
         constant = self.constant / ROW * float(point[width]) if len(point) > width else 0.0
         unit, bound = training.margin_unit, training.margin_bound
         return whole_margins(rows, point[:width], constant, unit, bound, slice(None))
-
-    def script(self, name: str, engine: Engine, table: Any, labels: Vector | None) -> SumScript:
-        return SumScript(self, name, engine, table, labels)
 
     def conclude(self) -> Steps:
         chosen: dict[str, object] = {}
@@ -250,4 +232,14 @@ class JointPlan(AgreedPlan):
             **super().details(),
             "parties that may tell each other their noise": self.colluding,
             **self.training.details(),
+            "total noise over the stated noise": self.noise_factor,
         }
+
+    @property
+    def view(self) -> str:
+        K, t = len(self.ranks), self.colluding
+        return (
+            f"it holds against {t} of {K} colluding computing parties, who follow the protocol; each of {K} adds "
+            f"{1 / (K - t):.3g} of the stated variance, so the sums carry {self.noise_factor:.3g} times the stated "
+            "standard deviation"
+        )

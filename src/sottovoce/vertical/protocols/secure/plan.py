@@ -12,7 +12,7 @@ Proof: ``docs/privacy/vertical_secure.md``.
 import hashlib
 import json
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -30,7 +30,6 @@ from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import (
     SCORED,
-    PublicFacts,
     SumOfScores,
     Term,
     VerticalPlan,
@@ -38,6 +37,7 @@ from sottovoce.vertical.coordinator.plan import (
     require_row_bounds,
     said,
 )
+from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.site import IN_PROCESS
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
@@ -50,29 +50,39 @@ from sottovoce.vertical.wire import Done, Message, Payload
 _NO_LABELS: Final = np.zeros(0)
 
 
-class TrainedTogether(ABC):
+@dataclass(frozen=True, kw_only=True)
+class TrainedTogether(VerticalPlan):
     """Invite, test the session, compute, keep; every party is charged with the event of the whole.
 
-    First among the bases of a plan. The plan that the parties agree on, word for word, is its `joint`.
+    The plan that the parties agree on, word for word, is its `joint`. Raises `ParameterError` if it is none: a party
+    gave no bound, they are too few or too many for the engine, or a parameter is out of range.
     """
 
-    uses_helpers = True
+    name: ClassVar[str] = "secure"
+    uses_helpers: ClassVar[bool] = True
 
-    facts: PublicFacts
-    patience: float
+    engine: str = IN_PROCESS  # {"spu", "shamir", "in-process"}
+    patience: float = 3600.0  # seconds that one step may take at all parties together
+
+    def __post_init__(self) -> None:
+        number("mechanism_options['patience']", self.patience, above=0.0)
+        self.check_bounds()
+        _ = self.joint  # refuses what cannot be planned before anything is spent
+
+    @abstractmethod
+    def check_bounds(self) -> None: ...
 
     @property
     @abstractmethod
     def joint(self) -> AgreedPlan: ...
 
     @property
-    @abstractmethod
-    def row_bounds(self) -> tuple[str, ...]: ...
+    def scorer(self) -> SumOfScores:
+        return SumOfScores({name: Term() for name in self.facts.names})
 
     @property
     @abstractmethod
-    def view(self) -> str:
-        """Whom the noise holds against, for the receipt."""
+    def row_bounds(self) -> tuple[str, ...]: ...
 
     @property
     def event(self) -> Event:
@@ -91,7 +101,7 @@ class TrainedTogether(ABC):
         finally:
             parties.tell("")
 
-    def trained(self, parties: Parties, y: Vector, model: str, scorer: SumOfScores) -> VerticalSolution:
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
         """Begin, take what is opened, and keep the model; the parties have met."""
         plan = self.joint
         parties.run.begin_once()
@@ -115,7 +125,7 @@ class TrainedTogether(ABC):
         finally:
             parties.tell("")
         return VerticalSolution(
-            scorer=scorer,
+            scorer=self.scorer,
             event=self.event,
             n_rounds=1 + plan.n_steps,
             chosen=dict(fitting.chosen),
@@ -130,11 +140,11 @@ class TrainedTogether(ABC):
     def assumptions(self) -> tuple[str, ...]:
         plan = self.joint
         if plan.engine == IN_PROCESS:
-            return (*self.row_bounds, self.view)
+            return (*self.row_bounds, plan.view)
         honest = "both parties" if len(plan.ranks) == 2 else "an honest majority of the computing parties"
         return (
             *self.row_bounds,
-            self.view,
+            plan.view,
             f"computational and semi-honest: it rests on the protocol {plan.protocol} of {self._engine_version}, on "
             f"{honest} following it, and on the cards by which they know each other",
         )
@@ -178,7 +188,7 @@ def _concluded(plan: AgreedPlan, values: Vector) -> Conclusion:
             raise ValueError
         for opened in np.split(values, ends[:-1]):
             fitting.take(opened)
-    except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError):
+    except (ValueError, IndexError, ArithmeticError, np.linalg.LinAlgError, EngineError):
         raise PartyError(
             f"party {plan.label_holder!r} says that {len(values):,} numbers were opened, which are no sums of this "
             "plan: bring all to the same version."
@@ -217,14 +227,9 @@ def _tell(parties: Parties, what: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SecurePlan(TrainedTogether, VerticalPlan):
-    """Plan of one joint training.
+class SecurePlan(TrainedTogether):
+    """Plan of one joint training with a penalty."""
 
-    Raises `ParameterError` if a party gave no ``data_norm``, they are too few or too many for the engine, or a
-    parameter is out of range.
-    """
-
-    name: ClassVar[str] = "secure"
     about: ClassVar[str] = (
         "noisy sums over all columns, computed jointly by engines of secure computation and opened; as accurate as one "
         "table, at the price of engines and of trust that they do not collude"
@@ -232,16 +237,12 @@ class SecurePlan(TrainedTogether, VerticalPlan):
     proof: ClassVar[str] = "docs/privacy/vertical_secure.md"
     options: ClassVar[tuple[str, ...]] = ("colluding", "n_passes", "patience")
 
-    engine: str = IN_PROCESS  # {"spu", "shamir", "in-process"}
     # >= 1: computing parties that may put together what they know without seeing less noise than the statement says
     colluding: int = 1
     n_passes: int | None = None  # passes after the second moments, of classifiers; None by rule
-    patience: float = 3600.0  # seconds that one step may take at all parties together
 
-    def __post_init__(self) -> None:
-        number("mechanism_options['patience']", self.patience, above=0.0)
+    def check_bounds(self) -> None:
         require_row_bounds(self.facts, self.facts.names, self.name)
-        _ = self.joint  # refuses what cannot be planned before anything is spent
 
     @cached_property
     def joint(self) -> JointPlan:
@@ -259,7 +260,7 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         super().meet(parties)
 
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        solution = self.trained(parties, y, model, SumOfScores({name: Term() for name in self.facts.names}))
+        solution = super().solve(parties, y, model, streams)
         train_alone(parties, self, y, own_model_name(model))  # last: engines that wait would give up
         return solution
 
@@ -291,15 +292,6 @@ class SecurePlan(TrainedTogether, VerticalPlan):
         return self.facts.norms_in_words(self.facts.names)
 
     @property
-    def view(self) -> str:
-        K, t, more = len(self.joint.ranks), self.colluding, self.joint.noise_factor
-        return (
-            f"it holds against {t} of {K} colluding computing parties, who follow the protocol; each of {K} adds "
-            f"{1 / (K - t):.3g} of the stated variance, so the sums carry {more:.3g} times the stated "
-            "standard deviation"
-        )
-
-    @property
     def not_covered(self) -> tuple[str, ...]:
         return (
             *super().not_covered,
@@ -308,13 +300,9 @@ class SecurePlan(TrainedTogether, VerticalPlan):
             f"{quoted(self.facts.label_holder)}'s own model on its own columns, which is exact and stays there",
         )
 
-    def details(self) -> dict[str, object]:
-        own = {"total noise over the stated noise": self.joint.noise_factor}
-        return {**self.joint.details(), **own, **super().details()}
-
 
 @dataclass(frozen=True, kw_only=True)
-class SecureBallPlan(TrainedTogether, BallPlan):
+class SecureBallPlan(BallPlan, TrainedTogether):
     """``aggregation="secure"``: one ball, and the column of a step is chosen inside secure computation.
 
     It is private Frank-Wolfe on the joined table: slopes, products and scores stay secret, every party adds noise of
@@ -322,19 +310,14 @@ class SecureBallPlan(TrainedTogether, BallPlan):
     label is released, and a step is charged once, not once a party. Proof: ``docs/privacy/secure_frank_wolfe.md``.
     """
 
-    name: ClassVar[str] = "secure"
     proof: ClassVar[str] = "docs/privacy/secure_frank_wolfe.md"
 
     n_steps_given: int | None = None  # steps; None follows a public rule
     # bound on a residual of squared loss; None is half of the width of ``label_bounds``
     residual_bound: float | None = None
-    engine: str = "in-process"  # {"spu", "in-process"}
-    patience: float = 3600.0  # seconds that one step may take at all parties together
 
-    def __post_init__(self) -> None:
-        number("patience", self.patience, above=0.0)
+    def check_bounds(self) -> None:
         check_entry_bounds(self)
-        _ = self.joint  # refuses what cannot be planned before anything is spent
 
     @cached_property
     def joint(self) -> ColumnPlan:
@@ -344,9 +327,6 @@ class SecureBallPlan(TrainedTogether, BallPlan):
             radius=self.radius,
             n_steps_given=self.n_steps_given,
         )
-
-    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        return self.trained(parties, y, model, self.scorer)
 
     # ------------------------------------------------------------------ receipts
 
@@ -375,20 +355,9 @@ class SecureBallPlan(TrainedTogether, BallPlan):
         return self.bounds_in_words
 
     @property
-    def view(self) -> str:
-        K = len(self.joint.ranks)
-        return (
-            f"each of {K} parties adds the whole noise of the statement: as far as noise goes it holds against the "
-            f"other {K - 1} together, who follow the protocol"
-        )
-
-    @property
     def not_covered(self) -> tuple[str, ...]:
         return (
             *super().not_covered,
             "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
             SCORED_THROUGH,
         )
-
-    def details(self) -> dict[str, object]:
-        return {**self.joint.details(), "fit_intercept": self.fit_intercept, **super().details()}

@@ -1,22 +1,20 @@
 """What a party does in a joint training, command by command: the same commands at every party, in the same order."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
-from sottovoce.vertical.engines.programs import CrossProduct, Mask, MoveDuals, Program
+from sottovoce.vertical.engines.engine import Engine, Whole
+from sottovoce.vertical.engines.programs import CrossProduct, OverRows, Program
 
 if TYPE_CHECKING:
     from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
-    from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
-    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+    from sottovoce.vertical.protocols.secure.second_moments import SecondMoments
 
 
-class Script(ABC):
+class Script:
     """One party as the holder of its rows inside the computation: asked for a step, it opens what the plan says.
 
     ``rank``: the party's place among all that compute.
@@ -24,8 +22,6 @@ class Script(ABC):
     ``table``: the party's columns; None for a helper.
     ``labels``: of the label holder; None for all others.
     """
-
-    plan: "AgreedPlan"
 
     def __init__(self, plan: "AgreedPlan", name: str, engine: Engine, table: Any, labels: Vector | None) -> None:
         self.plan, self.name, self.engine, self.rank = plan, name, engine, plan.ranks.index(name)
@@ -38,19 +34,31 @@ class Script(ABC):
         """Return this party's margins at its part of the released weights; None for a helper."""
         return None if self.rows is None else self.plan.margins(self.name, self.rows, points[self.name])
 
-    @abstractmethod
     def open(self, step: int, points: Mapping[str, Vector], shares: Sequence[Whole]) -> Vector:
         """Do the next step, and return what it opens, one number after the other; step 0 shares the data first.
 
         ``points``: the weights to ask the rows at, by party; step 0 has none.
         ``shares``: this party's noise: `AgreedPlan.shares` of this step.
         """
+        plan, sums = self.plan, list[str]()
+        if step == 0:
+            self._share()
+        program = plan.program(step)
+        if program is not None:
+            # the first sums, where there are any before anything was opened, are for the model 0
+            sums = self.add_up(program, self.margins(points) if step else np.zeros(plan.n_samples, np.int64))
+        found = []
+        for opening, share in zip(plan.openings(step), shares, strict=True):
+            found.append(self.opened(opening.program, list(opening.names), share).astype(np.float64).ravel())
+            sums = [name for name in sums if name not in opening.names]
+        if sums:
+            self.engine.drop(*sums)
+        return np.concatenate(found)
 
-    def add_up(self, program: Program, margins: Whole | None, *, kept: str | None = None) -> list[str]:
+    def add_up(self, program: OverRows, margins: Whole | None) -> list[str]:
         """Run a program on all pieces at a point, and return its sums: one for each party's columns, and the total.
 
         ``margins``, of shape (n_samples,) or None: this party's; None for a helper.
-        ``kept``: name of what each row keeps from pass to pass, which the program changes.
         """
         plan, engine = self.plan, self.engine
         sums = [*(f"sums{m}" for m in self.data_parties), "total"]
@@ -60,7 +68,7 @@ class Script(ABC):
             z, tables = [f"z{m}.{p}" for m in self.data_parties], [f"rows{m}.{p}" for m in self.data_parties]
             for m, name in enumerate(z):
                 self.put_piece(name, m, margins, place)
-            rows = [] if kept is None else [f"{kept}.{p}"]
+            rows = [f"a.{p}"] if program.n_kept else []
             engine.run(program, [*rows, f"y.{p}", *sums, *z, *tables], [*rows, *sums])
             engine.drop(*z)
         return sums
@@ -100,90 +108,55 @@ class Script(ABC):
             return np.ascontiguousarray(piece)
         return np.concatenate([piece, np.zeros((self.plan.piece - len(piece), *whole.shape[1:]), np.int64)])
 
+    # ------------------------------------------------------------------ step 0
 
-class SumScript(Script):
-    """A training that opens noisy sums: second moments, then passes."""
+    def _share(self) -> None:
+        """Share what the steps run on, and compute what is opened of pairs of columns."""
+        plan, moments = self.plan, self.plan.moments
+        if moments is not None:
+            self._add_moments(moments)
+            return
+        for p, place in enumerate(self.places()):
+            for m, block in enumerate(plan.blocks):
+                self.put_piece(f"rows{m}.{p}", m, self.rows, place, block.n_features)
+            self.put_piece(f"y.{p}", self.holder, self.labels, place)
 
-    plan: "JointPlan"
-
-    def open(self, step: int, points: Mapping[str, Vector], shares: Sequence[Whole]) -> Vector:
-        if step == 0:
-            self._add_moments()
-            return self._open(0, shares)
-        program = self.plan.training.program(step)
-        self.add_up(program, self.margins(points), kept="a" if isinstance(program, MoveDuals) else None)
-        opened = self._open(step, shares)
-        if not self.plan.constant:
-            self.engine.drop("total")
-        return opened
-
-    def _add_moments(self) -> None:
-        plan, engine, moments = self.plan, self.engine, self.plan.moments
-        for m in self.data_parties:
-            opening = moments.openings[m]
-            own: Whole | None = None
+    def _add_moments(self, moments: "SecondMoments") -> None:
+        plan, engine, with_labels = self.plan, self.engine, moments.with_labels
+        own, pairs = moments.openings[: len(plan.blocks)], moments.openings[len(plan.blocks) :]
+        for m, opening in enumerate(own):
+            mine: Whole | None = None
             if self.rank == m:  # added up over pieces: no second copy of the table is made
-                own = np.sum([moments.own(self._columns(place)) for place in self.places()], axis=0)
-            engine.put(opening.name, m, opening.scales.shape, own)
-        pairs = list(zip(moments.pairs, moments.openings[len(plan.blocks) :], strict=True))
-        for _, opening in pairs:
-            self.put_zeros(opening.name, opening.scales.shape)
+                mine = np.sum([moments.own(self._columns(place, with_labels)) for place in self.places()], axis=0)
+            engine.put(opening.names[0], m, opening.scales.shape, mine)
+        for opening in pairs:
+            self.put_zeros(opening.names[0], opening.scales.shape)
         # piece by piece: where no passes follow, the engine never holds more than one
         for p, place in enumerate(self.places()):
-            mine = None if self.rows is None else self._columns(place)
-            for m, width in enumerate(moments.all_widths):
-                engine.put(self._wide(m, p), m, (plan.piece, width), mine if self.rank == m else None)
-            for (a, b), opening in pairs:
-                engine.run(CrossProduct(), [opening.name, self._wide(a, p), self._wide(b, p)], [opening.name])
-            self._keep_rows(p, place)
+            # the label is a column of its holder's where second moments have it
+            wide = [f"rows{m}.{p}" for m in self.data_parties]
+            if with_labels:
+                wide[self.holder] = f"rows and label.{p}"
+            columns = None if self.rows is None else self._columns(place, with_labels)
+            for m, width in enumerate(moments.widths):
+                engine.put(wide[m], m, (plan.piece, width), columns if self.rank == m else None)
+            for (a, b), opening in zip(moments.pairs, pairs, strict=True):
+                engine.run(CrossProduct(), [*opening.names, wide[a], wide[b]], [*opening.names])
+            if not plan.n_steps:
+                engine.drop(*wide)
+                continue
+            if with_labels:
+                engine.drop(wide[self.holder])
+                width = plan.blocks[self.holder].n_features
+                self.put_piece(f"rows{self.holder}.{p}", self.holder, self.rows, place, width)
+            self.put_piece(f"y.{p}", self.holder, self.labels, place)
+            program = plan.program(1)
+            if program is not None and program.n_kept:
+                self.put_zeros(f"a.{p}", (plan.piece,))
 
-    def _columns(self, place: slice) -> Whole:
+    def _columns(self, place: slice, with_labels: bool) -> Whole:
         """Return what second moments are made of, in one piece: this party's columns, the label's where it is one."""
         piece = self.piece(self.rows, place)
-        if self.labels is None or not self.plan.training.with_labels:
+        if self.labels is None or not with_labels:
             return piece
         return np.column_stack([piece, self.piece(self.labels, place)])
-
-    def _wide(self, m: int, p: int) -> str:
-        """Return the name of a party's columns, the label's among them where it is one."""
-        return f"rows and label.{p}" if self.plan.training.with_labels and m == self.holder else f"rows{m}.{p}"
-
-    def _keep_rows(self, p: int, place: slice) -> None:
-        """Keep, or share, what the passes run on, for one piece of rows; without passes everything goes."""
-        plan, engine = self.plan, self.engine
-        if not plan.n_steps:
-            engine.drop(*(self._wide(m, p) for m in self.data_parties))
-            return
-        holder = f"rows{self.holder}.{p}"
-        if self._wide(self.holder, p) != holder:
-            engine.drop(self._wide(self.holder, p))
-            self.put_piece(holder, self.holder, self.rows, place, plan.blocks[self.holder].n_features)
-        self.put_piece(f"y.{p}", self.holder, self.labels, place)
-        if plan.training.has_duals:
-            self.put_zeros(f"a.{p}", (plan.piece,))
-
-    def _open(self, step: int, shares: Sequence[Whole]) -> Vector:
-        openings = zip(self.plan.openings(step), shares, strict=True)
-        found = [self.opened(Mask(), [opening.name], share) for opening, share in openings]
-        return np.concatenate([each.astype(np.float64).ravel() for each in found])
-
-
-class ColumnScript(Script):
-    """A training that chooses signed columns on the l1 ball: tables are shared once, then a step opens one place."""
-
-    plan: "ColumnPlan"
-
-    def open(self, step: int, points: Mapping[str, Vector], shares: Sequence[Whole]) -> Vector:
-        plan = self.plan
-        if step == 0:
-            for p, place in enumerate(self.places()):
-                for m, block in enumerate(plan.blocks):
-                    self.put_piece(f"rows{m}.{p}", m, self.rows, place, block.n_features)
-                self.put_piece(f"y.{p}", self.holder, self.labels, place)
-        # the first choice is for the model 0
-        margins = self.margins(points) if step else np.zeros(plan.n_samples, np.int64)
-        sums = self.add_up(plan.scores, margins)
-        opened = self.opened(plan.choice, sums, shares[0])
-        if not 0 <= int(opened[0]) < 2 * plan.n_columns:
-            raise EngineError("what was opened is no place of a column; a party computes something else")
-        return opened.astype(np.float64)

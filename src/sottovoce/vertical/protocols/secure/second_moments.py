@@ -6,8 +6,8 @@ twice in the matrix: multiplied by sqrt(2), the vector of the upper triangle is 
 they have half the variance, as in `sottovoce.central.noisy_moments`.
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from itertools import combinations
 from typing import TYPE_CHECKING
 
@@ -17,6 +17,8 @@ from sottovoce._numerics import Vector
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
 from sottovoce.vertical.engines.engine import Whole
+from sottovoce.vertical.engines.programs import Mask
+from sottovoce.vertical.protocols.secure.agreed_plan import Opening
 from sottovoce.vertical.protocols.secure.whole_rows import SQUARE, upper_of_products
 
 if TYPE_CHECKING:
@@ -24,11 +26,14 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Opening:
-    """A secret variable that is opened."""
+class NoisySum(Opening):
+    """Whole numbers with discrete Gaussians of all parties."""
 
-    name: str
-    scales: Whole  # scale of one party's share of the noise, entry by entry; its shape is that of the variable
+    scales: Whole  # of one party's share of the noise, entry by entry; its shape is that of the variable
+
+    @property
+    def size(self) -> int:
+        return self.scales.size
 
     def share(self, noise: np.random.Generator) -> Whole:
         drawn = np.zeros(self.scales.shape, np.int64)
@@ -37,87 +42,61 @@ class Opening:
             drawn[place] = whole_gaussian(int(scale), int(np.count_nonzero(place)), noise)
         return drawn
 
-
-def even(name: str, shape: tuple[int, ...], mechanism: SharedGaussian, weight: int = 1) -> Opening:
-    return Opening(name, np.full(shape, mechanism.scale(weight), np.int64))
+    @classmethod
+    def even(cls, name: str, width: int, mechanism: SharedGaussian, weight: int = 1) -> "NoisySum":
+        return cls((name,), Mask(), np.full(width, mechanism.scale(weight), np.int64))
 
 
 class SecondMoments:
-    """What step 0 opens.
+    """What step 0 opens: ``openings`` has one for each party's own products, then one for each of ``pairs``.
 
-    Of its noise entries beside the diagonal have weight 2; products with the label, where these are a release of their
-    own, weight 1.
+    All columns stand in one order, the label's as its holder's last where it is one (``with_labels``), the intercept's
+    constant behind all. Of the noise entries beside the diagonal have weight 2; products with the label, where these
+    are a release of their own, weight 1.
+
+    ``widths``: columns by party.
+    ``pairs``: parties whose products are computed inside.
     """
 
     def __init__(self, plan: "JointPlan") -> None:
-        self._plan = plan
-
-    @cached_property
-    def all_widths(self) -> tuple[int, ...]:
-        """Columns by party; the label is the last column of its holder where it is one."""
-        return tuple(block.n_features + self._is_holder(m) for m, block in enumerate(self._plan.blocks))
-
-    @cached_property
-    def pairs(self) -> tuple[tuple[int, int], ...]:
-        """Parties whose products are computed inside, in order."""
-        return tuple(combinations(range(len(self._plan.blocks)), 2))
-
-    @cached_property
-    def openings(self) -> tuple[Opening, ...]:
-        """One for each party's own products, then one for each pair."""
-        own = []
-        for m, width in enumerate(self.all_widths):
-            first, second = np.triu_indices(width)
-            label = self._is_label(m)
-            scales = [self._scales(first == second, label[first] | label[second])]
-            if self._plan.constant:
-                scales.append(self._scales(np.zeros(width, bool), label))
-            own.append(Opening(f"own{m}", np.concatenate(scales)))
-        pairs = []
-        for a, b in self.pairs:
-            label = self._is_label(a)[:, None] | self._is_label(b)[None, :]
-            pairs.append(Opening(f"pair{a},{b}", self._scales(np.zeros(label.shape, bool), label)))
-        return (*own, *pairs)
+        self._constant, self._n_samples = plan.constant, plan.n_samples
+        training = plan.training
+        self.with_labels = training.with_labels
+        has_label = [self.with_labels and m == plan.holder for m in range(len(plan.blocks))]
+        self.widths = [block.n_features + more for block, more in zip(plan.blocks, has_label, strict=True)]
+        self.pairs = list(combinations(range(len(plan.blocks)), 2))
+        last = sum(self.widths)
+        columns = np.split(np.arange(last), np.cumsum(self.widths)[:-1])
+        self._label = columns[plan.holder][-1] if self.with_labels else None
+        places: list[Sequence[Whole]] = []  # of the numbers of each opening in the matrix
+        for own in columns:
+            first, second = np.triu_indices(len(own))
+            beside = own if plan.constant else own[:0]
+            places.append((np.append(own[first], beside), np.append(own[second], np.full_like(beside, last))))
+        places += (np.meshgrid(columns[a], columns[b], indexing="ij") for a, b in self.pairs)
+        names = [*(f"own{m}" for m in range(len(columns))), *(f"pair{a},{b}" for a, b in self.pairs)]
+        self.openings = []
+        for name, (i, j) in zip(names, places, strict=True):
+            scales = np.where(i == j, training.moments.scale(1), training.moments.scale(2))
+            if training.labels is not None:
+                scales[(i == self._label) | (j == self._label)] = training.labels.scale(1)
+            self.openings.append(NoisySum((name,), Mask(), scales))
+        self._first, self._second = (np.concatenate([each[k].ravel() for each in places]) for k in (0, 1))
 
     def own(self, columns: Whole) -> Whole:
         """Return what a party computes of its columns, the label's among them, in clear."""
         upper = upper_of_products(columns)
-        return np.concatenate([upper, self._plan.constant * columns.sum(axis=0)]) if self._plan.constant else upper
+        return np.concatenate([upper, self._constant * columns.sum(axis=0)]) if self._constant else upper
 
     def matrix(self, opened: Vector) -> tuple[Vector, Vector]:
         """Return the matrix of the features, the intercept's constant last, and the label's products with them.
 
         Without the label's column the second is empty; with it, its last entry is the label's square.
         """
-        width = sum(self.all_widths)
-        starts = np.concatenate([[0], np.cumsum(self.all_widths)])
-        whole = np.zeros((width + 1, width + 1))
-        parts = np.split(opened, np.cumsum([opening.scales.size for opening in self.openings])[:-1])
-        for m, (size, part) in enumerate(zip(self.all_widths, parts, strict=False)):
-            place = np.arange(starts[m], starts[m + 1])
-            first, second = np.triu_indices(size)
-            whole[place[first], place[second]] = part[: len(first)]
-            if self._plan.constant:
-                whole[place, width] = part[len(first) :]
-        for (a, b), part in zip(self.pairs, parts[len(self.all_widths) :], strict=True):
-            block = part.reshape(self.all_widths[a], self.all_widths[b])
-            whole[starts[a] : starts[a + 1], starts[b] : starts[b + 1]] = block
-        whole[width, width] = float(self._plan.constant) ** 2 * self._plan.n_samples  # public
-        whole = np.triu(whole) + np.triu(whole, 1).T
-        label = np.concatenate([self._is_label(m) for m in range(len(self.all_widths))])
-        kept = np.flatnonzero(np.append(~label, self._plan.constant > 0))
-        at = np.flatnonzero(label)
-        return whole[np.ix_(kept, kept)] / SQUARE, whole[np.append(kept, at), at] if at.size else np.zeros(0)
-
-    def _is_holder(self, m: int) -> bool:
-        return self._plan.training.with_labels and m == self._plan.holder
-
-    def _is_label(self, m: int) -> Whole:
-        label = np.zeros(self.all_widths[m], bool)
-        label[-1] = self._is_holder(m)
-        return label
-
-    def _scales(self, diagonal: Whole, label: Whole) -> Whole:
-        moments, labels = self._plan.training.moments, self._plan.training.labels
-        scales = np.where(diagonal, moments.scale(1), moments.scale(2)).astype(np.int64)
-        return scales if labels is None else np.where(label, labels.scale(1), scales)
+        last = sum(self.widths)
+        whole = np.zeros((last + 1, last + 1))
+        whole[self._first, self._second] = whole[self._second, self._first] = opened
+        whole[last, last] = float(self._constant) ** 2 * self._n_samples  # public
+        kept = np.array([k for k in range(last + bool(self._constant)) if k != self._label], dtype=np.int64)
+        moments = whole[np.ix_(kept, kept)] / SQUARE
+        return moments, np.zeros(0) if self._label is None else whole[np.append(kept, self._label), self._label]

@@ -18,7 +18,7 @@ from scipy.linalg import eigh
 
 from sottovoce._numerics import Vector
 from sottovoce.losses import Logistic, Loss
-from sottovoce.vertical.engines.programs import AddSlopes, Program
+from sottovoce.vertical.engines.programs import AddSlopes
 from sottovoce.vertical.protocols.secure.calibration import Opened, calibrated
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Passes, Training
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
@@ -54,7 +54,7 @@ class SlopePasses(Training):
         self.noises = (plan.shared(4 * self.most**2 * length, for_passes / math.sqrt(n_passes)),) * n_passes
         self.largest = max(length, self.most * ROW)
 
-    def program(self, step: int) -> Program:
+    def program(self, step: int) -> AddSlopes:
         return AddSlopes(self.coefficients)
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:

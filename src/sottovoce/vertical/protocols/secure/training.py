@@ -3,7 +3,7 @@
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
-from typing import TYPE_CHECKING, ClassVar, Final
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
@@ -12,7 +12,7 @@ from sottovoce.central.newton_schedule import CurvatureByWeight
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.privacy.events import Event, compose
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
-from sottovoce.vertical.engines.programs import MoveDuals, Program
+from sottovoce.vertical.engines.programs import MoveDuals, OverRows
 from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
 
 if TYPE_CHECKING:
@@ -28,9 +28,6 @@ of whole terms, in the order of the weights), and returns the model. Nothing her
 
 class Training(ABC):
     """How one loss is trained."""
-
-    has_duals: ClassVar[bool] = False
-    """Whether rows have secret dual variables."""
 
     plan: "JointPlan"
     moments: SharedGaussian  # of the second moments
@@ -48,8 +45,9 @@ class Training(ABC):
         labels = [] if self.labels is None else [self.labels.event]
         return compose(*labels, self.moments.event, *(noise.event for noise in self.noises))
 
-    def program(self, step: int) -> Program:
-        raise ValueError(f"there is no pass {step}.")
+    @abstractmethod
+    def program(self, step: int) -> OverRows:
+        """Return what pass ``step`` adds up over the rows."""
 
     @abstractmethod
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
@@ -68,7 +66,6 @@ MARGIN: Final = 2**10
 class ClippedPasses(Training):
     """Passes in which every row moves its secret dual variable by at most the clip of the pass."""
 
-    has_duals = True
     margin_unit, margin_bound = MARGIN, 2**36
 
     mu_passes: float  # Gaussian-DP parameter of all passes
@@ -96,7 +93,7 @@ class ClippedPasses(Training):
 
 
 LABEL: Final = math.sqrt(0.5)  # c: X'X and X't get 4/9 of mu^2 each, as in `sufficient_statistics`
-MOST_ENTRIES: Final = 2**25  # of all tables, which passes keep inside; beyond, noise is small against so many rows
+_MOST_ENTRIES: Final = 2**25  # of all tables, which passes keep inside; beyond, noise is small against so many rows
 
 # chosen as docs/decisions/0019 says
 _MOMENTS_SHARE: Final = 0.25  # of mu^2
@@ -113,37 +110,11 @@ _DUAL: Final = LABEL * ROW * _OFFSET  # of half the range of labels
 _MOST_MARGIN: Final = 8  # in units of half the range of labels: predictions beyond are cut inside
 
 
-class MomentsOnly(Training):
-    """One release of sum_i u_i u_i', u_i = (x_i, the constant, c t_i)."""
-
-    def __init__(self, plan: "JointPlan") -> None:
-        length = longest(LABEL**2)
-        self.plan, self.with_labels, self.largest = plan, True, length
-        self.moments = plan.shared(2 * length**2, plan.mu)  # |uu' - zz'|^2 <= |u|^4 + |z|^4
-
-    def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
-        yield from ()
-        ridge = ridge_of(matrix, correlations, self.moments.total_std() / SQUARE)
-        point, floor = ridge.ridge_by_weight(self.plan.penalties)
-        chosen[LEAST_ALPHA] = floor / self.plan.n_samples
-        return point
-
-    def details(self) -> dict[str, object]:
-        return {
-            "mu (Gaussian DP) of the second moments": self.moments.mu,
-            "noise of an entry of the diagonal of X'X": self.moments.total_std() / SQUARE,
-        }
-
-
-def ridge_of(matrix: Vector, correlations: Vector, noise_std: float) -> NoisyMoments:
-    moments = np.zeros((len(matrix) + 1, len(matrix) + 1))
-    moments[:-1, :-1] = matrix
-    moments[-1] = moments[:, -1] = correlations / SQUARE
-    return NoisyMoments(moments, LABEL, noise_std)
-
-
 class RefinedRidge(ClippedPasses):
-    r"""The second moments of rows and labels once, then passes over residuals, for engines that can compare.
+    r"""One release of sum_i u_i u_i', u_i = (x_i, the constant, c t_i), then passes over residuals.
+
+    There are none where an engine cannot compare, where the tables are too large to be kept inside, and where nobody
+    wants them: then the moments have all of mu, and the ridge that follows from them is the model.
 
     The noise of X'X multiplies the weights, so the ridge of noisy moments alone stays off where columns go together. As
     in one table (`sottovoce.central.solvers.refinement`), residuals correct it: with labels t within [-1, 1] and secret
@@ -160,20 +131,25 @@ class RefinedRidge(ClippedPasses):
     """
 
     def __init__(self, plan: "JointPlan") -> None:
-        length = longest(LABEL**2)
-        self.plan, self.with_labels = plan, True
-        n_passes = _PASSES if plan.n_passes is None else plan.n_passes
-        self.moments = plan.shared(2 * length**2, plan.mu * math.sqrt(_MOMENTS_SHARE))
-        self.mu_passes = plan.mu * math.sqrt(1.0 - _MOMENTS_SHARE)
-        start = _CLIP * (1.0 + self.mu_seen * plan.n_samples / plan.n_weights / _MANY) ** 0.25
-        self.share_out([min(_MOST_CLIP, start * _DECAY**k) for k in range(n_passes)], _DUAL, LABEL**2)
+        length, n_passes = longest(LABEL**2), plan.n_passes
+        self.plan, self.with_labels, self.largest = plan, True, length
+        if plan.engine == "shamir" or (n_passes is None and plan.n_samples * plan.n_weights > _MOST_ENTRIES):
+            n_passes = 0
+        elif n_passes is None:
+            n_passes = _PASSES
+        share = _MOMENTS_SHARE if n_passes else 1.0
+        self.moments = plan.shared(2 * length**2, plan.mu * math.sqrt(share))  # |uu' - zz'|^2 <= |u|^4 + |z|^4
+        if n_passes:
+            self.mu_passes = plan.mu * math.sqrt(1.0 - share)
+            start = _CLIP * (1.0 + self.mu_seen * plan.n_samples / plan.n_weights / _MANY) ** 0.25
+            self.share_out([min(_MOST_CLIP, start * _DECAY**k) for k in range(n_passes)], _DUAL, LABEL**2)
 
     @property
     def mu_seen(self) -> float:
         """What the passes' mu amounts to against all parties' noise."""
         return self.mu_passes / self.plan.noise_factor
 
-    def program(self, step: int) -> Program:
+    def program(self, step: int) -> MoveDuals:
         """Return how dual variables move in a pass: a target is label minus margin."""
         factor = round(_DUAL / MARGIN)
         bound = factor * _MOST_MARGIN * MARGIN
@@ -181,7 +157,13 @@ class RefinedRidge(ClippedPasses):
 
     def passes(self, matrix: Vector, correlations: Vector, chosen: dict[str, object]) -> Passes:
         plan, noise = self.plan, self.moments.total_std() / SQUARE
-        point, _ = ridge_of(matrix, correlations, noise).ridge_by_weight(plan.penalties)
+        moments = np.zeros((plan.n_weights + 1, plan.n_weights + 1))
+        moments[:-1, :-1] = matrix
+        moments[-1] = moments[:, -1] = correlations / SQUARE
+        point, floor = NoisyMoments(moments, LABEL, noise).ridge_by_weight(plan.penalties)
+        if not self.noises:
+            chosen[LEAST_ALPHA] = floor / plan.n_samples
+            return point
         floor = _PENALTY / self.mu_seen
         least = _EDGE * math.sqrt(2.0 * plan.n_weights) * noise
         curvature = CurvatureByWeight(matrix, least, np.maximum(plan.penalties, floor))
@@ -191,3 +173,11 @@ class RefinedRidge(ClippedPasses):
             v = v + (yield point) / (ROW * _DUAL)
             point = point + curvature.solve(v - curvature.pull(point), 1.0)
         return point
+
+    def details(self) -> dict[str, object]:
+        if self.noises:
+            return super().details()
+        return {
+            "mu (Gaussian DP) of the second moments": self.moments.mu,
+            "noise of an entry of the diagonal of X'X": self.moments.total_std() / SQUARE,
+        }
