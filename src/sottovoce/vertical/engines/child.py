@@ -16,7 +16,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from sottovoce.vertical.engines.engine import ComparedEngine, Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
 from sottovoce.vertical.engines.process import Line, receive, send
 from sottovoce.vertical.engines.programs import COMPARES, program_from
@@ -62,17 +62,16 @@ def main() -> None:
 def _start(task: dict[str, Any]) -> Engine:
     tls = task["tls"] and Path(task["tls"])
     arguments = task["rank"], task["addresses"], task["listen"], tls, task["timeout"]
-    made: ComparedEngine
+    engine: Guarded
     if task["kind"] == "spu":
         from sottovoce.vertical.engines.spu import SpuEngine
 
-        made, programs = SpuEngine(*arguments), CHECKED
+        engine, programs = SpuEngine(*arguments), CHECKED
     else:
         from sottovoce.vertical.engines.shamir_engine import ShamirEngine
 
-        made = ShamirEngine(*arguments)
+        engine = ShamirEngine(*arguments)
         programs = tuple(program for program in CHECKED if not isinstance(program, COMPARES))
-    engine = Guarded(made)
     engine.start()
     # not of the addresses: parties may reach one another by different ones
     self_check(engine, len(task["addresses"]), programs)

@@ -53,13 +53,3 @@ class Engine(ABC):
     @abstractmethod
     def close(self) -> None:
         """End the session here; never raises, and may be called again."""
-
-
-class ComparedEngine(Engine):
-    """An engine within `sottovoce.vertical.engines.guarded.Guarded`, which knows what may be asked of it."""
-
-    bound: int  # values and sums below it in absolute value are exact
-
-    @abstractmethod
-    def exchange(self, message: bytes) -> list[bytes]:
-        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""

@@ -6,13 +6,14 @@ before any data are shared, by every kind of program on numbers that all know, b
 
 import hashlib
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import ClassVar, Final
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import ComparedEngine, Engine, EngineError, Whole
+from sottovoce.vertical.engines.engine import Engine, EngineError, Whole
 from sottovoce.vertical.engines.programs import (
     Add,
     AddScores,
@@ -36,20 +37,41 @@ class Guarded(Engine):
     meets_at_all: ClassVar[bool] = False
     """Whether parties compare before every command, as those do whom it costs nothing."""
 
-    def __init__(self, engine: ComparedEngine) -> None:
-        self.rank, self.n_parties, self.bound = engine.rank, engine.n_parties, engine.bound
-        self._engine = engine
+    bound: ClassVar[int]
+    """Values and sums below it in absolute value are exact."""
+
+    def __init__(self, rank: int, n_parties: int) -> None:
+        self.rank, self.n_parties = rank, n_parties
         self._over = False
         self._names: dict[str, bool] = {}  # of the secret variables: whether one may be opened
         self._told = hashlib.sha256(f"{self.n_parties} parties".encode())
 
-    def start(self) -> None:
-        """Connect; what is checked then: `self_check`."""
-        self._engine.start()
-
     def close(self) -> None:
         self._over = True
-        self._engine.close()
+        self._end()
+
+    # what each engine does, once it is checked
+
+    @abstractmethod
+    def exchange(self, message: bytes) -> list[bytes]:
+        """Send public bytes to all and return what each has sent, in the order of ranks, the own ones included."""
+
+    @abstractmethod
+    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None: ...
+
+    @abstractmethod
+    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def _reveal(self, name: str) -> Whole: ...
+
+    @abstractmethod
+    def _drop(self, names: Sequence[str]) -> None: ...
+
+    @abstractmethod
+    def _end(self) -> None: ...
+
+    # the commands
 
     def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         with self._command():
@@ -59,14 +81,14 @@ class Guarded(Engine):
                 raise EngineError(f"{name!r} must be of 64-bit whole numbers and of shape {shape}")
             self._names[name] = False
             self._tell("put", name, owner, list(shape))
-            self._engine.put(name, owner, shape, value)
+            self._put(name, owner, shape, value)
 
     def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         with self._command():
             self._check_known(*inputs)
             self._names |= dict.fromkeys(outputs, program.opens)
             self._tell("run", digest_of([program]), list(inputs), list(outputs), compare=True)
-            self._engine.run(program, inputs, outputs)
+            self._run(program, inputs, outputs)
 
     def reveal(self, name: str) -> Whole:
         with self._command():
@@ -74,7 +96,7 @@ class Guarded(Engine):
             if not self._names[name]:
                 raise EngineError(f"only what the program Mask or ChooseColumn has made is opened, and {name!r} is not")
             self._tell("reveal", name, compare=True)
-            opened = self._engine.reveal(name)
+            opened = self._reveal(name)
             # all have what they waited for before any of them may leave, and all the same
             self._compare(hashlib.sha256(opened.tobytes()).digest(), "has opened other numbers; use none of them")
             return opened
@@ -85,7 +107,7 @@ class Guarded(Engine):
             for name in names:
                 del self._names[name]
             self._tell("drop", list(names))
-            self._engine.drop(*names)
+            self._drop(names)
 
     @contextmanager
     def _command(self) -> Iterator[None]:
@@ -108,7 +130,7 @@ class Guarded(Engine):
             self._compare(self._told.digest(), "has been given other commands; nothing was computed from them")
 
     def _compare(self, own: bytes, otherwise: str) -> None:
-        told = self._engine.exchange(own)
+        told = self.exchange(own)
         for rank, other in enumerate(told):
             if other != own:
                 raise EngineError(f"party {rank} {otherwise}")

@@ -9,7 +9,7 @@ import weakref
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
+from sottovoce.vertical.engines.engine import EngineError, Whole
 from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.programs import Program
 
@@ -22,7 +22,7 @@ class _Room:
     def __init__(self, n_parties: int) -> None:
         self.n_parties = n_parties
         self.values: dict[str, Whole] = {}
-        self.seats: dict[int, weakref.ref[_Clear]] = {}
+        self.seats: dict[int, weakref.ref[InProcessEngine]] = {}
         self._broken = ""
         self._told: dict[int, bytes] = {}  # of those who wait; another one, once all are there
         self._gate = threading.Barrier(n_parties, self._turn)
@@ -52,20 +52,27 @@ _rooms: "weakref.WeakValueDictionary[bytes, _Room]" = weakref.WeakValueDictionar
 _rooms_lock = threading.Lock()
 
 
-class _Clear(ComparedEngine):
-    """One party's end: what `Guarded` has compared is done by whoever it is for, before anybody's next command."""
+class InProcessEngine(Guarded):
+    """A party whose partners are threads of the same process, found by the session's name.
 
-    bound = 1 << 63
+    What has been compared is done by whoever it is for, before anybody's next command.
 
-    def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float) -> None:
-        self.rank, self.n_parties = rank, n_parties
+    ``session``: the same at all parties, and no other session's.
+    ``rank`` and ``n_parties``: this party's place, and how many take part.
+    ``timeout``: seconds that partners may take to come to a command.
+    """
+
+    meets_at_all: ClassVar[bool] = True
+    bound: ClassVar[int] = 1 << 63
+
+    def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float = 600) -> None:
+        super().__init__(rank, n_parties)
         self._session, self._timeout = session, timeout
         self._room: _Room | None = None
-        self._is_over = False
 
     def start(self) -> None:
         with _rooms_lock:
-            if self._is_over:  # closed before its thread came to start it: nobody would come
+            if self._over:  # closed before its thread came to start it: nobody would come
                 raise EngineError(_OVER)
             room = _rooms.get(self._session)
             if room is None:
@@ -81,28 +88,28 @@ class _Clear(ComparedEngine):
     def exchange(self, message: bytes) -> list[bytes]:
         return self._entered().meet(self.rank, message, self._timeout)
 
-    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         if value is not None:
             self._entered().values[name] = value.copy()
 
-    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         values = self._entered().values
         if self.rank == 0:
             values.update(zip(outputs, program.in_clear(*(values[name] for name in inputs)), strict=True))
 
-    def reveal(self, name: str) -> Whole:
+    def _reveal(self, name: str) -> Whole:
         self.exchange(b"")  # whoever has made it is done
         return self._entered().values[name].copy()
 
-    def drop(self, *names: str) -> None:
+    def _drop(self, names: Sequence[str]) -> None:
         values = self._entered().values
         if self.rank == 0:
             for name in names:
                 del values[name]
 
-    def close(self) -> None:
+    def _end(self) -> None:
         with _rooms_lock:
-            room, self._room, self._is_over = self._room, None, True
+            room, self._room = self._room, None
         if room is not None:
             room.fail(f"party {self.rank} has left the joint computation")
 
@@ -110,17 +117,3 @@ class _Clear(ComparedEngine):
         if self._room is None:
             raise EngineError(_OVER)
         return self._room
-
-
-class InProcessEngine(Guarded):
-    """A party whose partners are threads of the same process, found by the session's name.
-
-    ``session``: the same at all parties, and no other session's.
-    ``rank`` and ``n_parties``: this party's place, and how many take part.
-    ``timeout``: seconds that partners may take to come to a command.
-    """
-
-    meets_at_all: ClassVar[bool] = True
-
-    def __init__(self, session: bytes, rank: int, n_parties: int, timeout: float = 600) -> None:
-        super().__init__(_Clear(session, rank, n_parties, timeout))

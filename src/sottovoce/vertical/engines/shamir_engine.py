@@ -19,11 +19,12 @@ import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import ComparedEngine, EngineError, Whole
+from sottovoce.vertical.engines.engine import EngineError, Whole
+from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.links import Links
 from sottovoce.vertical.engines.programs import Program
 from sottovoce.vertical.engines.shamir import (
@@ -80,7 +81,7 @@ class _Coming:
     shape: tuple[int, ...]
 
 
-class ShamirEngine(ComparedEngine):
+class ShamirEngine(Guarded):
     """One party's end of a session.
 
     ``addresses``: "host:port" of each party, three or more.
@@ -88,6 +89,8 @@ class ShamirEngine(ComparedEngine):
     ``tls``: as for `sottovoce.vertical.engines.process.EngineProcess`.
     ``timeout``: seconds that a command may take.
     """
+
+    bound: ClassVar[int] = 1 << 60
 
     def __init__(
         self,
@@ -97,8 +100,7 @@ class ShamirEngine(ComparedEngine):
         tls: Path | None = None,
         timeout: float = 600.0,
     ) -> None:
-        self.bound = 1 << 60
-        self.rank, self.n_parties = rank, len(addresses)
+        super().__init__(rank, len(addresses))
         self._threshold = (len(addresses) - 1) // 2
         self._others = [other for other in range(len(addresses)) if other != rank]
         self._links = Links(rank, addresses, listen, tls, _PATIENCE * timeout)
@@ -112,9 +114,9 @@ class ShamirEngine(ComparedEngine):
         found = self._links.swap(step, dict.fromkeys(self._others, message), self._others)
         return [message if rank == self.rank else found[rank] for rank in range(self.n_parties)]
 
-    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         if name in self._variables:
-            self.drop(name)
+            self._drop((name,))
         steps = self._steps(shape)
         if owner == self.rank:
             assert value is not None
@@ -124,14 +126,14 @@ class ShamirEngine(ComparedEngine):
         else:
             self._variables[name] = _Coming(owner, steps, shape)
 
-    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         made = program.on([self._variable(name) for name in inputs], self)
         if program.opens:  # what is opened must look like a fresh split
             made = (_Shared(self, (1 * made[0]).once()),)
         for name, variable in zip(outputs, made, strict=True):
             self._variables[name] = variable
 
-    def reveal(self, name: str) -> Whole:
+    def _reveal(self, name: str) -> Whole:
         """Open what `Mask` has made: all shares must lie on one polynomial."""
         own = self._variable(name).once()
         found = self._swap(self._steps(own.shape), dict.fromkeys(self._others, own), self._others, own.shape)
@@ -144,12 +146,12 @@ class ShamirEngine(ComparedEngine):
                 raise EngineError("what the parties opened does not fit together: one of them computes something else")
         return from_field(combine(shares[:least], places))
 
-    def drop(self, *names: str) -> None:
+    def _drop(self, names: Sequence[str]) -> None:
         for name in names:
             self._variable(name)
             del self._variables[name]
 
-    def close(self) -> None:
+    def _end(self) -> None:
         self._links.close()
         self._variables.clear()
 

@@ -14,11 +14,12 @@ import os
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import ComparedEngine, Whole
+from sottovoce.vertical.engines.engine import Whole
+from sottovoce.vertical.engines.guarded import Guarded
 from sottovoce.vertical.engines.programs import Program
 
 # SPU's product of whole numbers takes 40 times longer where the left side has more rows than this
@@ -26,7 +27,7 @@ _ROWS_AT_ONCE = 7
 _ZERO = "zero"
 
 
-class SpuEngine(ComparedEngine):
+class SpuEngine(Guarded):
     """One party of an SPU session.
 
     ``addresses``: two or three, by rank, as partners reach them.
@@ -35,11 +36,12 @@ class SpuEngine(ComparedEngine):
     ``timeout``: seconds that a partner may take for anything.
     """
 
+    bound: ClassVar[int] = 1 << 63
+
     def __init__(
         self, rank: int, addresses: Sequence[str], listen: str | None, tls: Path | None, timeout: float
     ) -> None:
-        self.bound = 1 << 63
-        self.rank, self.n_parties = rank, len(addresses)
+        super().__init__(rank, len(addresses))
         self._addresses = [
             listen if listen is not None and place == rank else address for place, address in enumerate(addresses)
         ]
@@ -93,14 +95,14 @@ class SpuEngine(ComparedEngine):
                 each.result()
         return [message if rank == self.rank else told[rank] for rank in range(self.n_parties)]
 
-    def put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
+    def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         self._set(name, owner, shape, value)
         self._execute("share", lambda a, zero: (a + zero,), [name, _ZERO], [name])
 
-    def run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
+    def _run(self, program: Program, inputs: Sequence[str], outputs: Sequence[str]) -> None:
         self._execute(program, lambda *arrays: program.on(arrays, self), inputs, outputs)
 
-    def reveal(self, name: str) -> Whole:
+    def _reveal(self, name: str) -> Whole:
         from spu.experimental.reveal_impl import reveal
 
         self._execute("reveal", lambda a: (reveal(a),), [name], ["opened"])
@@ -109,12 +111,12 @@ class SpuEngine(ComparedEngine):
         self._runtime.del_var("opened")
         return opened
 
-    def drop(self, *names: str) -> None:
+    def _drop(self, names: Sequence[str]) -> None:
         for name in names:
             self._runtime.del_var(name)
             del self._shapes[name]
 
-    def close(self) -> None:
+    def _end(self) -> None:
         """Do nothing: the process ends."""
 
     def _set(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:

@@ -1,6 +1,6 @@
 """What all engines check, on parties that share a process: they meet, must agree, and are freed when one of them fails.
 
-`Guarded` alone, as between processes, compares where something is run or opened; an `InProcessEngine` at every command.
+Between processes engines compare where something is run or opened; an `InProcessEngine` does at every command.
 """
 
 import secrets
@@ -8,17 +8,22 @@ import secrets
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines import in_process
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.guarded import CHECKED, Guarded, self_check
+from sottovoce.vertical.engines.guarded import CHECKED, self_check
 from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.programs import Add, Mask
 from support.joint import both, engines_of
 
 
+class Lazy(InProcessEngine):
+    """Compares as engines between processes do."""
+
+    meets_at_all = False
+
+
 def lazy(n_parties, timeout=5.0):
     session = secrets.token_bytes(8)
-    return [Guarded(in_process._Clear(session, rank, n_parties, timeout)) for rank in range(n_parties)]
+    return [Lazy(session, rank, n_parties, timeout) for rank in range(n_parties)]
 
 
 def begun(n_parties=2, timeout=5.0, make=engines_of):
@@ -47,14 +52,14 @@ def test_bit_for_bit(n_parties):
 
 @pytest.mark.parametrize("program", CHECKED, ids=str)
 def test_an_engine_that_is_off_by_one_is_noticed_before_data_are_shared(program, monkeypatch):
-    run = in_process._Clear.run
+    run = InProcessEngine._run
 
     def wrong(self, program, inputs, outputs):
         run(self, program, inputs, outputs)
         if self.rank == 0 and not isinstance(program, Mask):
             self._entered().values[outputs[-1]].flat[0] += 1
 
-    monkeypatch.setattr(in_process._Clear, "run", wrong)
+    monkeypatch.setattr(InProcessEngine, "_run", wrong)
 
     def work(engine):
         with pytest.raises(EngineError, match=f"the self-test failed: {type(program).__name__} gives other numbers"):
@@ -89,8 +94,8 @@ def test_numbers_wrap_at_2_64_and_what_a_party_changes_later_does_not_count():
     ],
 )
 def test_parties_that_are_told_different_things_all_end_and_nothing_is_run(make, other, monkeypatch):
-    engines, ran, run = begun(make=make), [], in_process._Clear.run
-    monkeypatch.setattr(in_process._Clear, "run", lambda *given: (ran.extend(given[-1]), run(*given)))
+    engines, ran, run = begun(make=make), [], InProcessEngine._run
+    monkeypatch.setattr(InProcessEngine, "_run", lambda *given: (ran.extend(given[-1]), run(*given)))
 
     def work(engine):
         put(engine, "a", 0, [1])
@@ -112,7 +117,7 @@ def test_every_command_is_part_of_what_is_compared():
         [("a", 1, (2,))],
     ):  # fmt: skip
         (engine,) = begun(1, make=lazy)
-        engine._engine.exchange = lambda own: told.append(own) or [b"x"]  # not before something is run
+        engine.exchange = lambda own: told.append(own) or [b"x"]  # not before something is run
         for command in commands:
             if command == "a":
                 engine.drop("a")
@@ -130,7 +135,7 @@ def test_every_command_is_part_of_what_is_compared():
 def test_numbers_that_not_all_have_opened_alike_are_not_given(alone, told, why):
     alone.run(Mask(), ["a"], ["c"])
     answers = [lambda own: [own], lambda own: [b""], lambda own: told]
-    alone._engine.exchange = lambda own: answers.pop(0)(own)
+    alone.exchange = lambda own: answers.pop(0)(own)
     with pytest.raises(EngineError, match=why):
         alone.reveal("c")
 
@@ -169,7 +174,7 @@ def test_an_error_ends_the_session(alone, command, why):
         command(alone)
     with pytest.raises(EngineError, match=r"^this joint computation is over; begin a new one"):
         alone.run(Add(), ["a"], ["c"])
-    assert alone._engine._room is None
+    assert alone._room is None
 
 
 def test_a_party_that_does_not_come_or_leaves_frees_the_others():
@@ -205,7 +210,7 @@ def test_a_result_is_given_to_all_even_if_one_leaves_at_once():
 def test_a_place_is_taken_once_after_a_start_and_before_a_close():
     first = begun(2)
     with pytest.raises(EngineError, match="has no place"):
-        InProcessEngine(first[0]._engine._session, 1, 2, timeout=1).start()
+        InProcessEngine(first[0]._session, 1, 2, timeout=1).start()
     with pytest.raises(EngineError, match="has not been started"):
         InProcessEngine(b"x", 0, 1).put("a", 0, (1,), np.ones(1, np.int64))
     # a training may end between the order to meet and the meeting; its thread then waited for ten minutes
