@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from sottovoce.central.parallel import Team
 from sottovoce.papers.frank_wolfe.noise import ColumnRelease, Sketch, bounded_column
-from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import scores_of, selection_mechanism
+from sottovoce.vertical.protocols.frank_wolfe.worker import scores_of, selection_mechanism, signed_column
 
 WILD = st.one_of(
     st.floats(allow_nan=False, allow_infinity=False, width=32), st.floats(-3, 3, width=32), st.sampled_from([-2.0, 2.0])

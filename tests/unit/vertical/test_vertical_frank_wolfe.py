@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 
-from sottovoce.exceptions import MessageError, ParameterError, PartyError
+from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.losses import Logistic
 from sottovoce.losses.base import slope
 from sottovoce.privacy.accounting import accountant_for
@@ -27,14 +27,8 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
-from sottovoce.vertical.protocols.frank_wolfe.columns import (
-    pack_places,
-    place_of,
-    signed_column,
-    unpack_places,
-)
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, place_of, signed_column
 from sottovoce.vertical.wire import Payload, Refused
 from support.crossing import recorded
 from support.party import asked
@@ -68,19 +62,22 @@ def logistic(**changes):
 # --- pieces -----------------------------------------------------------------------------------------------------------
 
 
-@given(st.integers(1, 3000), st.data())
-def test_places_there_and_back(n_columns, data):
-    places = data.draw(st.lists(st.integers(0, 2 * n_columns - 1), max_size=20))
-    raw = pack_places(places, n_columns)
-    assert unpack_places(raw, len(places), n_columns) == places
-    assert len(raw) == math.ceil(round(len(places) * math.log2(2 * n_columns), 9) / 8)
+@given(st.integers(0, 3000), st.sampled_from([1, -1]))
+def test_places_there_and_back(column, sign):
+    assert signed_column(place_of(column, sign)) == (column, sign)
 
 
-def test_places_that_are_none():
-    assert [signed_column(place_of(7, sign)) for sign in (1, -1)] == [(7, 1), (7, -1)]
-    for raw in (b"\xff\xff", b"\x00", b"\x00\x00\x00"):
-        with pytest.raises(MessageError, match="places of 5 columns"):
-            unpack_places(raw, 4, 5)
+@pytest.mark.parametrize("place", [-1.0, 0.5, 12.0, 1e100])
+def test_places_that_are_none_name_the_party(place, monkeypatch):
+    original = TrainOnBall.answer
+
+    def otherwise(self, facts, worker):
+        reply = yield from original(self, facts, worker)
+        return Payload([*reply.numbers[:-1], place])
+
+    monkeypatch.setattr(TrainOnBall, "answer", otherwise)
+    with pytest.raises(PartyError, match=r"'bank' chose the place .*; it has 6 columns"):
+        lasso().fit(parties(), Y)
 
 
 def test_soft_slopes_are_those_of_the_losses():
@@ -252,7 +249,7 @@ def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
 
     def otherwise(self, facts, worker):
         reply = yield from original(self, facts, worker)
-        return Payload([2.0 * self.selection], reply.octets)
+        return Payload([2.0 * self.selection, *reply.numbers[1:]])
 
     monkeypatch.setattr(TrainOnBall, "answer", otherwise)
     with pytest.raises(PartyError, match="says that each of its choices spent"):

@@ -48,10 +48,9 @@ from sottovoce.vertical.estimators.choices import known_options
 from sottovoce.vertical.estimators.sparse import VerticalLasso
 from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
 from sottovoce.vertical.protocols.exact.plan import keep_weights
-from sottovoce.vertical.protocols.frank_wolfe.columns import place_of
 from sottovoce.vertical.protocols.frank_wolfe.messages import check_ball
 from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut, place_of
 from sottovoce.vertical.wire import Count, Done, Payload
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced

@@ -4,6 +4,7 @@ Every party shows its columns to the coordinator, who trains one table and gives
 on slopes and scores in rounds hid nothing: whoever asks for enough of them computes the columns.
 """
 
+from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -22,12 +23,6 @@ from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns, table_from
 from sottovoce.vertical.protocols.exact.newton import Optimum, minimise
 from sottovoce.vertical.wire import Done, Payload
-
-SHOWN = (
-    "to the coordinator: all columns of every party, as they are",
-    "to every party: its own weights, from which labels and other columns can be told in part",
-)
-"""What leaves whom in a training without noise, for the receipt."""
 
 
 def own_model_name(model: str) -> str:
@@ -74,16 +69,17 @@ def keep_weights(parties: Parties, model: str, weights: Mapping[str, tuple[Vecto
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactPlan(VerticalPlan):
-    """Training without noise."""
+class InOnePlacePlan(VerticalPlan):
+    """What every training without noise has: all columns come to the coordinator, and weights go back."""
 
     name: ClassVar[str] = "none"
-    proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
-    releases: ClassVar[tuple[str, ...]] = SHOWN
-    mechanism: ClassVar[str] = "Newton's method on all columns in one place, without noise"
+    releases: ClassVar[tuple[str, ...]] = (
+        "to the coordinator: all columns of every party, as they are",
+        "to every party: its own weights, from which labels and other columns can be told in part",
+    )
 
-    max_iter: int = 200
-    tol: float = 1e-6
+    max_iter: int  # steps at most
+    tol: float
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "max_iter", whole_number("max_iter", self.max_iter, at_least=1))
@@ -93,17 +89,23 @@ class ExactPlan(VerticalPlan):
     def event(self) -> Event:
         return NonPrivateEvent()
 
+    @property
+    def scorer(self) -> SumOfScores:
+        return SumOfScores({name: Term() for name in self.facts.names})
+
+    @abstractmethod
+    def optimum(self, table: Any, y: Vector) -> Optimum: ...
+
     def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        train_alone(parties, self, y, own_model_name(model))
-        table, failed = joined_columns(parties, self.facts), "the training on all columns failed"
-        found = _optimum(table, self, y, failed, max_iter=self.max_iter, tol=self.tol)
+        found, holder = self.optimum(joined_columns(parties, self.facts), y), self.facts.label_holder
         ends = np.cumsum([each.n_features for each in self.facts.descriptions.values()])
         parts = zip(self.facts.names, np.split(found.coef, ends[:-1]), strict=True)
-        holder = self.facts.label_holder
-        keep_weights(parties, model, {name: (part, found.intercept * (name == holder)) for name, part in parts})
+        weights = {name: (part, found.intercept * (name == holder)) for name, part in parts}
+        keep_weights(parties, model, weights)
         return VerticalSolution(
-            scorer=SumOfScores({name: Term() for name in self.facts.names}),
+            scorer=self.scorer,
             event=self.event,
+            weights=weights,
             n_rounds=2,
             history=found.history,
             chosen={"converged": found.history.converged},
@@ -111,3 +113,21 @@ class ExactPlan(VerticalPlan):
 
     def details(self) -> dict[str, object]:
         return {"max_iter": self.max_iter, "tol": self.tol}
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactPlan(InOnePlacePlan):
+    """Training without noise."""
+
+    proof: ClassVar[str] = "docs/privacy/published_vertical_noise.md"
+    mechanism: ClassVar[str] = "Newton's method on all columns in one place, without noise"
+
+    max_iter: int = 200
+    tol: float = 1e-6
+
+    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
+        train_alone(parties, self, y, own_model_name(model))
+        return super().solve(parties, y, model, streams)
+
+    def optimum(self, table: Any, y: Vector) -> Optimum:
+        return _optimum(table, self, y, "the training on all columns failed", max_iter=self.max_iter, tol=self.tol)

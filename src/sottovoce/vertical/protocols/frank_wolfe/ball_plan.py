@@ -14,7 +14,7 @@ from sottovoce._shown import quoted
 from sottovoce._validation import magnitude
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan
-from sottovoce.vertical.protocols.frank_wolfe.columns import signed_column
+from sottovoce.vertical.protocols.frank_wolfe.worker import signed_column
 
 SCORED_THROUGH = (
     "the people who are scored through the parties, those of the training included: each party sends one exact number "

@@ -6,46 +6,36 @@ most ``tol`` times the mean loss of the model without columns.
 
 import math
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
 
 from sottovoce._numerics import Vector
-from sottovoce._validation import magnitude, number, whole_number
+from sottovoce._validation import magnitude
 from sottovoce.losses import SmoothLoss, Squared
-from sottovoce.privacy.events import Event, NonPrivateEvent
-from sottovoce.randomness import Streams
-from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import History, VerticalSolution
-from sottovoce.vertical.protocols.exact.plan import SHOWN, joined_columns, keep_weights
+from sottovoce.vertical.coordinator.plan import History
+from sottovoce.vertical.protocols.exact.newton import Optimum
+from sottovoce.vertical.protocols.exact.plan import InOnePlacePlan
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
 from sottovoce.vertical.table.columns import Columns
 
 
 @dataclass(frozen=True, kw_only=True)
-class ExactBallPlan(BallPlan):
+class ExactBallPlan(BallPlan, InOnePlacePlan):
     """Training without noise."""
 
-    name: ClassVar[str] = "none"
     mechanism: ClassVar[str] = "Frank-Wolfe on the l1 ball with all columns in one place, without noise"
-    releases: ClassVar[tuple[str, ...]] = SHOWN
 
-    max_iter: int = 1000  # steps at most
+    max_iter: int = 1000
     tol: float = 1e-3
 
     def __post_init__(self) -> None:
         magnitude("radius", self.radius)
-        whole_number("max_iter", self.max_iter, at_least=1)
-        number("tol", self.tol, above=0.0)
+        super().__post_init__()
 
-    @property
-    def event(self) -> Event:
-        return NonPrivateEvent()
-
-    def solve(self, parties: Parties, y: Vector, model: str, streams: Streams) -> VerticalSolution:
-        table, y, holder = joined_columns(parties, self.facts), y - self.middle, self.facts.label_holder
-        bound = self.data_bound(holder)
+    def optimum(self, table: Any, y: Vector) -> Optimum:
+        y, bound = y - self.middle, self.data_bound(self.facts.label_holder)
         constant = bound if math.isfinite(bound) else 1.0
         columns, history = Columns(table, intercept=self.fit_intercept), History()
         sizes = np.ones(columns.n_columns)  # the intercept's column is of the holder's bound
@@ -67,23 +57,11 @@ class ExactBallPlan(BallPlan):
             step = _best_step(self.loss, y, predicted, direction, gap)
             weights = (1.0 - step) * weights + step * corner
             predicted = predicted + step * direction
-        ends = np.cumsum([each.n_features for each in self.facts.descriptions.values()])
-        parts = dict(zip(self.facts.names, np.split(weights, ends), strict=False))
-        intercept = constant * float(weights[columns.n_features :].sum())
-        found = {name: (part, intercept * (name == holder)) for name, part in parts.items()}
-        keep_weights(parties, model, found)
-        return VerticalSolution(
-            scorer=self.scorer,
-            event=self.event,
-            weights=found,
-            n_rounds=2,
-            history=history,
-            chosen={"converged": history.converged},
-        )
+        features = columns.n_features
+        return Optimum(weights[:features], constant * float(weights[features:].sum()), history)
 
     def details(self) -> dict[str, object]:
-        names = ("radius", "fit_intercept", "max_iter", "tol")
-        return {name: getattr(self, name) for name in names}
+        return {"radius": self.radius, "fit_intercept": self.fit_intercept, **super().details()}
 
 
 def _best_step(loss: SmoothLoss, y: Vector, predicted: Vector, direction: Vector, gap: float) -> float:

@@ -9,7 +9,6 @@ from sottovoce._numerics import Vector
 from sottovoce.central.parallel import team
 from sottovoce.privacy.events import BoundedRangeEvent, RepeatedEvent
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, count, within
-from sottovoce.vertical.protocols.frank_wolfe.columns import pack_places
 from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, choose_alone, selection_mechanism
 from sottovoce.vertical.wire import Count, Payload
 
@@ -31,10 +30,9 @@ def check_ball(facts: PartyFacts, request: Any) -> float:
 class TrainOnBall(Request, code=60):
     """Take ``n_steps`` private steps of Frank-Wolfe alone, and keep the model under the name ``model``.
 
-    Labels are in multiples of ``unit``; ``vertex`` is the size of a vertex of the party's ball
-    for entries within [-1, 1]; ``clip`` bounds a record's slope;
-    ``selection`` is the bounded range of each choice. The answer is ``selection``, and the signed columns in order, as
-    one number (`sottovoce.vertical.protocols.frank_wolfe.columns`).
+    Labels are in multiples of ``unit``; ``vertex`` is the size of a vertex of the party's ball for entries within
+    [-1, 1]; ``clip`` bounds a record's slope; ``selection`` is the bounded range of each choice. The answer is
+    ``selection``, and the signed columns in order: twice the column, plus 1 for a step down.
     """
 
     loss: str
@@ -57,7 +55,7 @@ class TrainOnBall(Request, code=60):
         with team() as threads:
             places, weights = choose_alone(desk.table, bound, self, desk.noise(), threads)
         desk.later = self.model, *_in_units(facts, self.unit * weights)
-        return Payload(np.array([self.selection]), pack_places(places, len(weights)))
+        return Payload(np.array([self.selection, *places]))
 
 
 def _in_units(facts: PartyFacts, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:

@@ -13,15 +13,14 @@ import numpy as np
 
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number, whole_number
-from sottovoce.exceptions import MessageError, ParameterError, PartyError
+from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu, least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, shares_of
+from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, checked, shares_of
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
-from sottovoce.vertical.protocols.frank_wolfe.columns import unpack_places
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
 from sottovoce.vertical.wire import Payload
@@ -137,7 +136,7 @@ class LocalBallPlan(PrivateBallPlan):
     """``aggregation="local"``: every party takes all its steps alone, and tells which columns it took.
 
     The ball is a product of K balls. Party k fits the labels with its own columns, by private Frank-Wolfe without
-    shrinking (`sottovoce.central.solvers.frank_wolfe`), and sends its T signed columns in one message of a few bytes.
+    shrinking (`sottovoce.central.solvers.frank_wolfe`), and sends its T signed columns in one message.
     The model is made of them and of public facts, so it is public. Nothing is spent on showing columns to others; what
     is lost is that two parties whose columns say the same cannot know.
     """
@@ -191,18 +190,16 @@ class LocalBallPlan(PrivateBallPlan):
 
     def _weights(self, name: str, reply: Payload) -> tuple[Vector, float]:
         """Return a party's coefficients and intercept, in the units of its columns and of the labels."""
-        if reply.numbers.tolist() != [self.selection_range]:
+        spent, *places = checked(name, reply.numbers, 1 + self.n_steps).tolist()
+        if spent != self.selection_range:
             raise PartyError(
-                f"party {name!r} says that each of its choices spent {reply.numbers[:3].tolist()!r}; planned was "
-                f"{self.selection_range!r}. Its noise is not what the plan accounts for: bring all parties to the same "
-                "version."
+                f"party {name!r} says that each of its choices spent {spent!r}; planned was {self.selection_range!r}. "
+                "Its noise is not what the plan accounts for: bring all parties to the same version."
             )
-        columns = self.n_columns(name)
-        try:
-            places = unpack_places(reply.octets, self.n_steps, columns)
-        except MessageError as error:
-            raise PartyError(f"party {name!r} answered with something that is not a choice: {error}") from error
-        weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)
+        for place in places:
+            self.checked_place(name, place)
+        step = self.shares[name] * self.vertex(name) / self.n_steps
+        weights = self.label_unit * weights_of(list(map(int, places)), self.n_columns(name), step)
         return self.in_units(name, weights)
 
     @property

@@ -17,7 +17,6 @@ from sottovoce.losses import Squared
 from sottovoce.losses._sigmoid import sigmoid
 from sottovoce.losses.base import provides_slope
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
-from sottovoce.vertical.protocols.frank_wolfe.columns import place_of, signed_column
 
 if TYPE_CHECKING:
     from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
@@ -25,6 +24,15 @@ if TYPE_CHECKING:
 _WIDTH: Final = 4.0 * TICKS * ROUNDING_SLACK  # both signs of a replaced person's term, which is at most TICKS each
 
 _LARGEST_SENT: Final = 1e100
+
+
+def place_of(column: int, sign: int) -> int:
+    """Return the place of a step up (``sign`` 1) or down (-1) along ``column``."""
+    return 2 * column + (sign < 0)
+
+
+def signed_column(place: int) -> tuple[int, int]:
+    return place // 2, -1 if place % 2 else 1
 
 
 def cut(sent: Vector) -> Vector:
