@@ -24,11 +24,11 @@ import hashlib
 import math
 import secrets
 import struct
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from functools import cached_property
-from typing import Any, ClassVar, Final, Self, dataclass_transform, get_type_hints
+from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform, get_type_hints
 
 import numpy as np
 
@@ -58,18 +58,18 @@ class Message:
 
     code: ClassVar[int]
     unbounded: ClassVar[frozenset[str]]
-    _layout: ClassVar[dict[str, "_Field"] | None] = None
+    _layout: ClassVar[dict[str, "_Kind"] | None] = None
 
     def __init_subclass__(cls, *, code: int = 0, unbounded: Iterable[str] = ()) -> None:
         dataclass(frozen=True, eq=False)(cls)
         cls.code, cls.unbounded, cls._layout = code, frozenset(unbounded), None
 
     @classmethod
-    def layout(cls) -> "dict[str, _Field]":
+    def layout(cls) -> "dict[str, _Kind]":
         """Return how each field is written, in order."""
         if cls._layout is None:
             hints = get_type_hints(cls, include_extras=True)
-            cls._layout = {each.name: _FIELDS[hints[each.name]] for each in fields(cls)}  # type: ignore[arg-type]
+            cls._layout = {each.name: _KINDS[hints[each.name]] for each in fields(cls)}  # type: ignore[arg-type]
         return cls._layout
 
     def __post_init__(self) -> None:
@@ -137,123 +137,100 @@ def code_of(raw: bytes) -> int:
 Take = Callable[[int], memoryview]
 
 
-class _Field(ABC):
-    """How fields of one type are checked, written and read."""
+class _Kind(NamedTuple):
+    """How fields of one type are checked, written and read; ``where`` is for the error."""
 
-    @abstractmethod
-    def checked(self, where: str, value: Any) -> Any:
-        """Return the value as it is kept; ``where`` is for the error."""
-
-    @abstractmethod
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        """Return it as bytes, in parts, so that a long one is not copied to be put behind its length."""
-
-    @abstractmethod
-    def taken(self, where: str, take: Take) -> Any:
-        """Read it back."""
+    checked: Callable[[str, Any], Any]
+    # in parts, so that a long one is not copied to be put behind its length
+    packed: Callable[[Any], tuple[bytes, ...]]
+    taken: Callable[[str, Take], Any]
 
 
-class _Count(_Field):
-    def checked(self, where: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value >= 2**63:
-            raise MessageError(f"{where} must be a whole number of 63 bits; got {type(value).__name__}.")
-        if value < 0:
-            raise MessageError(f"{where} must be a whole number >= 0; got {value}.")
-        return int(value)
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        groups = bytearray()
-        while value >= 0x80:
-            groups.append(0x80 | value & 0x7F)
-            value >>= 7
-        return (bytes([*groups, value]),)
-
-    def taken(self, where: str, take: Take) -> Any:
-        value = 0
-        for place in range(9):
-            (group,) = take(1)
-            value |= (group & 0x7F) << (7 * place)
-            if group < 0x80:
-                if group == 0 and place:
-                    break
-                return value
-        raise MessageError(f"{where} is a count of more groups than it needs, or than there are.")
+def _count(where: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, (int, np.integer)) or value >= 2**63:
+        raise MessageError(f"{where} must be a whole number of 63 bits; got {type(value).__name__}.")
+    if value < 0:
+        raise MessageError(f"{where} must be a whole number >= 0; got {value}.")
+    return int(value)
 
 
-class _Bytes(_Count):
-    """Their count, and themselves."""
-
-    def checked(self, where: str, value: Any) -> Any:
-        if not isinstance(value, bytes) or len(value) > _MOST_BYTES:
-            raise MessageError(f"{where} must be bytes; got {type(value).__name__}.")
-        return value
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        return *super().packed(len(value)), value
-
-    def taken(self, where: str, take: Take) -> Any:
-        return bytes(take(super().taken(where, take)))
+def _packed_count(value: int) -> bytes:
+    groups = bytearray()
+    while value >= 0x80:
+        groups.append(0x80 | value & 0x7F)
+        value >>= 7
+    return bytes([*groups, value])
 
 
-class _Text(_Bytes):
-    def checked(self, where: str, value: Any) -> Any:
-        try:
-            good = isinstance(value, str) and len(value.encode()) <= MOST_TEXT
-        except UnicodeEncodeError:  # a lone surrogate
-            good = False
-        if not good:
-            raise MessageError(f"{where} must be a string of at most {MOST_TEXT} bytes of UTF-8.")
-        return value
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        return super().packed(value.encode())
-
-    def taken(self, where: str, take: Take) -> Any:
-        try:
-            # of one that is too long as much as shows it
-            return super().taken(where, lambda count: take(min(count, MOST_TEXT + 1))).decode()
-        except UnicodeDecodeError:
-            raise MessageError(f"{where} is not UTF-8.") from None
+def _taken_count(where: str, take: Take) -> int:
+    value = 0
+    for place in range(9):
+        (group,) = take(1)
+        value |= (group & 0x7F) << (7 * place)
+        if group < 0x80:
+            if group == 0 and place:
+                break
+            return value
+    raise MessageError(f"{where} is a count of more groups than it needs, or than there are.")
 
 
-class _Real(_Field):
-    def checked(self, where: str, value: Any) -> Any:
-        if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
-            raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
-        try:
-            return float(value)
-        except OverflowError:  # a whole number beyond the doubles
-            return math.nan
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        return (struct.pack("<d", value),)
-
-    def taken(self, where: str, take: Take) -> Any:
-        return struct.unpack("<d", take(8))[0]
+def _bytes(where: str, value: Any) -> bytes:
+    if not isinstance(value, bytes) or len(value) > _MOST_BYTES:
+        raise MessageError(f"{where} must be bytes; got {type(value).__name__}.")
+    return value
 
 
-class _Numbers(_Count):
-    def checked(self, where: str, value: Any) -> Any:
-        array = np.asarray(value)
-        if array.dtype.kind not in "fiu":
-            raise MessageError(f"{where} must be a vector of numbers; got {type(value).__name__} of {array.dtype}.")
-        if array.ndim != 1:
-            raise MessageError(f"{where} must be a vector; got an array of shape {array.shape}.")
-        vector = np.ascontiguousarray(array, dtype="<f8")
-        if not np.isfinite(vector).all():
-            raise MessageError(f"{where} must hold finite numbers only.")
-        return vector
-
-    def packed(self, value: Any) -> tuple[bytes, ...]:
-        return *super().packed(len(value)), value.tobytes()
-
-    def taken(self, where: str, take: Take) -> Any:
-        return np.frombuffer(take(8 * super().taken(where, take)), dtype="<f8")
+def _text(where: str, value: Any) -> str:
+    with suppress(UnicodeEncodeError):  # a lone surrogate
+        if isinstance(value, str) and len(value.encode()) <= MOST_TEXT:
+            return value
+    raise MessageError(f"{where} must be a string of at most {MOST_TEXT} bytes of UTF-8.")
 
 
-_FIELDS: Final[dict[Any, _Field]] = {
-    str: _Text(), int: _Count(), bytes: _Bytes(), float: _Real(), Vector: _Numbers()
-}  # fmt: skip
+def _taken_text(where: str, take: Take) -> str:
+    try:
+        # of one that is too long as much as shows it
+        return str(take(min(_taken_count(where, take), MOST_TEXT + 1)), "utf-8")
+    except UnicodeDecodeError:
+        raise MessageError(f"{where} is not UTF-8.") from None
+
+
+def _real(where: str, value: Any) -> float:
+    if isinstance(value, bool) or not isinstance(value, (int, float, np.floating, np.integer)):
+        raise MessageError(f"{where} must be a number; got {type(value).__name__}.")
+    try:
+        return float(value)
+    except OverflowError:  # a whole number beyond the doubles
+        return math.nan
+
+
+def _vector(where: str, value: Any) -> Vector:
+    array = np.asarray(value)
+    if array.dtype.kind not in "fiu":
+        raise MessageError(f"{where} must be a vector of numbers; got {type(value).__name__} of {array.dtype}.")
+    if array.ndim != 1:
+        raise MessageError(f"{where} must be a vector; got an array of shape {array.shape}.")
+    vector = np.ascontiguousarray(array, dtype="<f8")
+    if not np.isfinite(vector).all():
+        raise MessageError(f"{where} must hold finite numbers only.")
+    return vector
+
+
+_KINDS: Final[dict[Any, _Kind]] = {
+    int: _Kind(_count, lambda value: (_packed_count(value),), _taken_count),
+    float: _Kind(_real, lambda value: (struct.pack("<d", value),), lambda _, take: struct.unpack("<d", take(8))[0]),
+    bytes: _Kind(
+        _bytes,
+        lambda value: (_packed_count(len(value)), value),
+        lambda where, take: bytes(take(_taken_count(where, take))),
+    ),
+    str: _Kind(_text, lambda value: (_packed_count(len(raw := value.encode())), raw), _taken_text),
+    Vector: _Kind(
+        _vector,
+        lambda value: (_packed_count(len(value)), value.tobytes()),
+        lambda where, take: np.frombuffer(take(8 * _taken_count(where, take)), dtype="<f8"),
+    ),
+}
 
 
 # ------------------------------------------------------------------ replies
