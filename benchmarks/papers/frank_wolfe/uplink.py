@@ -7,7 +7,7 @@ public labels): the private form of this library; the published algorithm at its
 and m = ln(2 T / delta) / .3^2, which does not keep its epsilon; columns without noise until the duality gap is a
 hundredth of the loss of the model 0; and sketches of all columns, sent once, 50 numbers a person and party
 (Heinze-Deml et al. 2017). Runs are counted message by message. Where a run would be too long the same messages are
-made with empty content of the right size; the number of columns that are shared is then the most that may be.
+made with empty content of the right size.
 """
 
 import math
@@ -22,6 +22,7 @@ from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
+from sottovoce.vertical.protocols.frank_wolfe.worker import place_type
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.wire import Done, Payload
 
@@ -58,27 +59,25 @@ def measured(kind: str, parties: InProcessParties, y: Any) -> tuple[int, dict[st
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", PrivacyWarning)
         model = _lasso(kind).fit(parties, y)
-    told = {"rounds": model.n_rounds_, "epsilon that holds": model.guarantee_.epsilon}
-    return model.uplink_bytes_, told | {"columns shared": model.guarantee_.parameters.get("columns shared")}
+    return model.uplink_bytes_, {"rounds": model.n_rounds_, "epsilon that holds": model.guarantee_.epsilon}
 
 
-def by_message(kind: str, n: int, columns: int, rounds_without_noise: int, shared_without_noise: int) -> int:
+def by_message(kind: str, n: int, columns: int) -> int:
     """Return the bytes that the messages of a training of so many people have."""
     four = len(NAMES)
-    done, score = Done().n_bytes, Payload(np.zeros(2)).n_bytes
+    done = Done().n_bytes
     facts = four * Description(n, columns // 4, math.inf, 0, 1.0).n_bytes
     if kind == "one-shot":
         return 8 * four * n * ONE_SHOT
     if kind == "without noise":
-        column = 8 * n + Payload().n_bytes
-        return facts + rounds_without_noise * four * score + shared_without_noise * column + four * done
+        return facts + four * (Payload(np.zeros(2)).n_bytes + 2 * n * columns + done)
     people = parties_with([np.zeros((1, columns // 4))] * four)
     plan: Any = _plan(kind, people, n)
     if kind == "published":
         size = plan.column.size * plan.column.dtype.itemsize
         reply = Payload(np.zeros(3), bytes(size)).n_bytes
         return facts + 3 * four * done + plan.n_steps * four * reply
-    chosen = Payload(np.ones(1), bytes(math.ceil(plan.n_steps * math.log2(columns / 2) / 8)))
+    chosen = Payload(np.ones(1), bytes(plan.n_steps * place_type(columns // 4).itemsize))
     return facts + four * (done + chosen.n_bytes)
 
 
@@ -97,7 +96,6 @@ def _plan(kind: str, people: InProcessParties, n: int) -> Any:
 
 def growth(sizes: tuple[int, ...], columns: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
-    rounds = shared = 0
     for n in sizes:
         parties, y = parties_of(n, columns) if n <= max(LARGEST_RUN.values()) else (None, None)
         for kind in TITLES:
@@ -106,9 +104,7 @@ def growth(sizes: tuple[int, ...], columns: int) -> list[dict[str, Any]]:
             count = 0
             if run:
                 count, told = measured(kind, parties, y)  # type: ignore[arg-type]
-                if kind == "without noise":
-                    rounds, shared = told["rounds"], told["columns shared"]
-            formula = by_message(kind, n, columns, rounds, shared)
+            formula = by_message(kind, n, columns)
             if not run:
                 count = formula
             found.append({"people": n, "kind": kind, "bytes": count, "run": run, "by message": formula, **told})

@@ -67,13 +67,13 @@ def test_places_there_and_back(column, sign):
     assert signed_column(place_of(column, sign)) == (column, sign)
 
 
-@pytest.mark.parametrize("place", [-1.0, 0.5, 12.0, 1e100])
+@pytest.mark.parametrize("place", [12, 255])
 def test_places_that_are_none_name_the_party(place, monkeypatch):
     original = TrainOnBall.answer
 
     def otherwise(self, facts, worker):
         reply = yield from original(self, facts, worker)
-        return Payload([*reply.numbers[:-1], place])
+        return Payload(reply.numbers, reply.octets[:-1] + bytes([place]))
 
     monkeypatch.setattr(TrainOnBall, "answer", otherwise)
     with pytest.raises(PartyError, match=r"'bank' chose the place .*; it has 6 columns"):
@@ -249,7 +249,7 @@ def test_a_party_that_spends_something_else_is_found_out(monkeypatch):
 
     def otherwise(self, facts, worker):
         reply = yield from original(self, facts, worker)
-        return Payload([2.0 * self.selection, *reply.numbers[1:]])
+        return Payload([2.0 * self.selection], reply.octets)
 
     monkeypatch.setattr(TrainOnBall, "answer", otherwise)
     with pytest.raises(PartyError, match="says that each of its choices spent"):

@@ -28,8 +28,8 @@ class _BallEstimator(VerticalEstimator):
     aggregation: str = parameter(
         '{"local", "secure"}',
         default="local",
-        text="""``"local"``: K balls of a share of ``radius`` each, every party by itself; nothing crosses but
-        column numbers. ``"secure"``: one ball, and the column of a step is chosen inside secure computation:
+        text="""``"local"``: K balls of a share of ``radius`` each, every party by itself; nothing crosses but some
+        bytes of column numbers. ``"secure"``: one ball, and the column of a step is chosen inside secure computation:
         as good as one table, the labels stay secret, and every party needs an engine. Without noise, ``epsilon=inf``,
         both are one ball in the clear.""",
     )
@@ -168,7 +168,7 @@ class VerticalLasso(_BallEstimator, VerticalRegressor):
     ... ).fit(parties, y)
     >>> np.flatnonzero(np.abs(model.coef_) > 0.3)
     array([  7, 242])
-    >>> model.uplink_bytes_ < 500
+    >>> model.uplink_bytes_ < 200
     True
     """
 

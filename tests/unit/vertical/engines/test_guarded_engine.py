@@ -16,9 +16,7 @@ from support.joint import both, engines_of
 
 
 class Lazy(InProcessEngine):
-    """Compares as engines between processes do."""
-
-    meets_at_all = False
+    meets_at_all = False  # as between processes
 
 
 def lazy(n_parties, timeout=5.0):

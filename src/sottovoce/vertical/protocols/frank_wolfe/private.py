@@ -19,10 +19,10 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent, co
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, checked, shares_of
+from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, shares_of
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import weights_of
+from sottovoce.vertical.protocols.frank_wolfe.worker import place_type, weights_of
 from sottovoce.vertical.wire import Payload
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
@@ -190,16 +190,20 @@ class LocalBallPlan(PrivateBallPlan):
 
     def _weights(self, name: str, reply: Payload) -> tuple[Vector, float]:
         """Return a party's coefficients and intercept, in the units of its columns and of the labels."""
-        spent, *places = checked(name, reply.numbers, 1 + self.n_steps).tolist()
-        if spent != self.selection_range:
+        if reply.numbers.tolist() != [self.selection_range]:
             raise PartyError(
-                f"party {name!r} says that each of its choices spent {spent!r}; planned was {self.selection_range!r}. "
-                "Its noise is not what the plan accounts for: bring all parties to the same version."
+                f"party {name!r} says that each of its choices spent {reply.numbers[:3].tolist()!r}; planned was "
+                f"{self.selection_range!r}. Its noise is not what the plan accounts for: bring all parties to the same "
+                "version."
             )
+        columns = self.n_columns(name)
+        kind = place_type(columns)
+        if len(reply.octets) != self.n_steps * kind.itemsize:
+            raise PartyError(f"party {name!r} sent {len(reply.octets)} bytes, which are not {self.n_steps} choices.")
+        places = np.frombuffer(reply.octets, kind).tolist()
         for place in places:
             self.checked_place(name, place)
-        step = self.shares[name] * self.vertex(name) / self.n_steps
-        weights = self.label_unit * weights_of(list(map(int, places)), self.n_columns(name), step)
+        weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)
         return self.in_units(name, weights)
 
     @property

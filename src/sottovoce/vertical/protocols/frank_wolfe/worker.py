@@ -35,6 +35,11 @@ def signed_column(place: int) -> tuple[int, int]:
     return place // 2, -1 if place % 2 else 1
 
 
+def place_type(n_columns: int) -> np.dtype[Any]:
+    """Return the whole numbers that places travel in: the shortest, so that a message's length is a public fact."""
+    return np.min_scalar_type(2 * n_columns - 1).newbyteorder("<")
+
+
 def cut(sent: Vector) -> Vector:
     """Cut what a coordinator sent to a public size, so that no sum of a few such numbers leaves the doubles."""
     return np.clip(sent, -_LARGEST_SENT, _LARGEST_SENT)
