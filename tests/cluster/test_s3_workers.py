@@ -6,6 +6,7 @@ import signal
 import numpy as np
 import pyarrow as pa
 import pytest
+from pyarrow.fs import S3FileSystem
 
 import sottovoce as sv
 from sottovoce.exceptions import TableError
@@ -45,7 +46,7 @@ def test_workers_read_s3_again_when_one_dies_and_refuse_an_object_that_changed()
         here = sv.DPLogisticRegression(**PUBLIC).fit(X, Y)
         model = sv.DPLogisticRegression(**PUBLIC)
         table = DaskTable.from_parquet(
-            client, "s3://people/t", target="y", storage_options=options, partitions=8, storage="scratch"
+            client, "people/t", target="y", filesystem=S3FileSystem(**options), partitions=8, storage="scratch"
         )
         with table:
             model.fit(table)

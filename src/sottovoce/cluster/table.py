@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Lock
@@ -117,7 +117,7 @@ class DaskTable(RemoteTable):
         schema: Schema | None = None,
         partitions: int | None = None,
         storage: str | None = None,
-        storage_options: Mapping[str, Any] | None = None,
+        filesystem: Any = None,
         **options: Any,
     ) -> Self:
         """Return a table of Parquet files that workers read; the driver reads their footers only.
@@ -141,8 +141,8 @@ class DaskTable(RemoteTable):
         storage : {"memory", "scratch"} or None, default=None
             Where workers keep the rows: in memory, or on their scratch disk. None: in memory if all rows take less than
             half of it.
-        storage_options : mapping or None, default=None
-            For the file system: endpoint, region and the like.
+        filesystem : pyarrow.fs.FileSystem or None, default=None
+            As `sottovoce.ParquetTable` takes it: where the paths are, with keys and endpoints. It goes to all workers.
         **options
             Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``.
         """
@@ -154,13 +154,13 @@ class DaskTable(RemoteTable):
 
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
         if schema is None:
-            table = ParquetTable(path, features=features, target=target, dtype=dtype, storage_options=storage_options)
+            table = ParquetTable(path, features=features, target=target, dtype=dtype, filesystem=filesystem)
             sources = partitions_of(table, limits, partitions, storage)
             return cls(client, sources, table.feature_names, target, **options)
         if (features, target, dtype) != (None, None, "float32"):
             raise ParameterError("features, target and dtype are for a table without a schema, which says them.")
         schema.require_confirmed()
-        rows = EncodedRows(found_files(path, ".parquet", storage_options), Encoder(schema))
+        rows = EncodedRows(found_files(path, ".parquet", filesystem), Encoder(schema))
         sources = partitions_of(rows, limits, partitions, storage)
         encoded = cls(client, sources, rows.feature_names, schema.target, read=False, **options)
         encoded._groups = None if schema.unit is None else rows.groups

@@ -1,6 +1,6 @@
 """Files by their addresses: paths of this machine, ``s3://``, ``gs://``, ``abfs://`` and ``hdfs://``.
 
-What opens a store (keys, endpoints) is kept out of every text: a file is shown by its address without them.
+What opens a store (keys, endpoints) is in a file system of pyarrow, never in a path: each path can be shown.
 """
 
 from __future__ import annotations
@@ -8,133 +8,45 @@ from __future__ import annotations
 import glob
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Final
-from urllib.parse import parse_qsl, unquote
+from urllib.parse import unquote
 
 from sottovoce._optional import pa
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.text import first_line, unreadable
 
-_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://(.*)", re.DOTALL)
-_QUERY: Final = re.compile(r"\?([A-Za-z_]\w*=[^/&]*(?:&[A-Za-z_]\w*=[^/&]*)*)$")
+_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)/?(.*)", re.DOTALL)
+_QUERY: Final = re.compile(r"\?[A-Za-z_]\w*=[^\s'\"]*")
 _WILD: Final = re.compile(r"[*?[]")
-_SAME: Final = {"s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs"}
-_SYSTEMS: Final = {
-    "s3": "S3FileSystem", "gs": "GcsFileSystem", "abfs": "AzureFileSystem", "hdfs": "HadoopFileSystem",
-    "viewfs": "HadoopFileSystem",
+_SCHEMES: Final = {
+    **{name: name for name in ("s3", "gs", "abfs", "hdfs", "viewfs")},
+    "s3a": "s3", "s3n": "s3", "gcs": "gs", "abfss": "abfs",
 }  # fmt: skip
-_LEAST_SECRET: Final = 4  # characters; shorter values of options would be cut out of ordinary words
 
 Stamp = tuple[Any, ...]
-
-
-class _Store:
-    """Where files are, with what opens it. It is pickled with its options, and connects when it is first used."""
-
-    def __init__(self, scheme: str, place: str, options: Mapping[str, Any], query: str) -> None:
-        self.scheme, self.place, self.options, self.query = scheme, place, dict(options), query
-        self.user, _, self.host = place.rpartition("@")
-        # of Azure the host may be that of an account, and the container stand before it, where others have a user
-        self.is_account = _SAME.get(scheme, scheme) == "abfs" and "." in self.host
-        self.container = self.user.partition(":")[0] if self.is_account and ".dfs." in self.host else ""
-        self._filesystem: Any = None
-
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_filesystem": None}
-
-    def __repr__(self) -> str:
-        return f"{self.scheme}://{f'{self.container}@' if self.container else ''}{self.host}"
-
-    @property
-    def is_local(self) -> bool:
-        return self.scheme == "file"
-
-    @property
-    def is_server(self) -> bool:
-        return self.scheme in ("hdfs", "viewfs")
-
-    @property
-    def root(self) -> str:
-        """What the store's own paths begin with where an address has the store: the bucket, or the container."""
-        if self.is_server:
-            return "/"
-        return f"{self.container}/" if self.container else "" if self.is_account else f"{self.host}/"
-
-    @property
-    def filesystem(self) -> Any:
-        if self._filesystem is None:
-            self._filesystem = self._connected()
-        return self._filesystem
-
-    def _connected(self) -> Any:
-        if self.is_local:
-            return pa.fs.LocalFileSystem()
-        scheme = _SAME.get(self.scheme, self.scheme)
-        if scheme not in _SYSTEMS:
-            raise ParameterError(
-                f"{self!r}: files are read from paths and {', '.join(f'{one}://' for one in _SYSTEMS)}."
-            )
-        with _wrapped(repr(self), self):
-            if not self.options:
-                query = f"?{self.query}" if self.query else ""
-                return pa.fs.FileSystem.from_uri(f"{scheme}://{self.place}{query}")[0]
-            host, _, port = self.host.partition(":")
-            where: dict[str, Any] = {"account_name": host.partition(".")[0]} if self.is_account else {}
-            if self.is_server:
-                where = {"host": host or "default", **({"port": int(port)} if port else {})}
-            try:
-                return getattr(pa.fs, _SYSTEMS[scheme])(**{**where, **self.options})
-            except TypeError as error:
-                raise ParameterError(
-                    f"storage_options for {self!r} do not fit pyarrow.fs.{_SYSTEMS[scheme]}: {self.hidden(str(error))}."
-                ) from None
-
-    def hidden(self, text: str) -> str:
-        """Return a text of somebody else's without what opens the store."""
-        opening = self.user.removeprefix(self.container).split(":")
-        secrets = [
-            *_texts(self.options.values()),
-            *(value for _, value in parse_qsl(self.query)),
-            *opening,
-            *map(unquote, opening),
-        ]
-        for secret in sorted(secrets, key=len, reverse=True):
-            if len(secret) >= _LEAST_SECRET:
-                text = text.replace(secret, "***")
-        return text
-
-
-_HERE: Final = _Store("file", "", {}, "")
 
 
 class DataFile:
     """One file, somewhere. It can be pickled, and then be opened by another machine that reaches it.
 
-    ``shown``: its address without keys, for messages.
-    ``path``: what its store calls it.
+    ``filesystem``: of pyarrow. ``path``: what that calls it.
+    ``shown``: its address, for messages.
     """
 
-    def __init__(self, store: _Store, path: str, shown: str) -> None:
-        self._store, self.path, self.shown = store, path, shown
+    def __init__(self, filesystem: Any, path: str, shown: str) -> None:
+        self.filesystem, self.path, self.shown = filesystem, path, shown
 
     def __str__(self) -> str:
         return self.shown
 
     @property
     def is_local(self) -> bool:
-        return self._store.is_local
-
-    @property
-    def filesystem(self) -> Any:
-        return self._store.filesystem
-
-    def hidden(self, text: str) -> str:
-        return self._store.hidden(text)
+        return bool(self.filesystem.type_name == "local")
 
     def stamp(self) -> Stamp:
         """Return what changes when the file is written again: size, time and, where there is one, the store's tag."""
@@ -144,7 +56,7 @@ class DataFile:
             except OSError as error:
                 raise unreadable(Path(self.path), error) from None
             return known.st_size, known.st_mtime_ns, known.st_ino, known.st_dev
-        with _wrapped(self.shown, self._store):
+        with _wrapped(self.shown):
             info = self.filesystem.get_file_info(self.path)
             if info.type != pa.fs.FileType.File:
                 raise FileNotFoundError
@@ -160,40 +72,73 @@ class DataFile:
         return self.is_local and Path(self.path).resolve() == path.resolve()
 
 
+def words_of(error: BaseException) -> str:
+    """Return what a store says, without the queries of its addresses, in which Azure has keys."""
+    return first_line(_QUERY.sub("?...", str(error)))
+
+
 @contextmanager
-def _wrapped(shown: str, store: _Store) -> Iterator[None]:
-    """Tell what goes wrong with a store as an error about an address, without what opens it."""
+def _wrapped(shown: str) -> Iterator[None]:
+    """Tell what goes wrong with a store as an error about an address."""
     try:
         yield
     except FileNotFoundError:
         raise TableError(f"{shown}: there is no such file.") from None
     except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{shown}: cannot read: {first_line(store.hidden(str(error)))}") from None
+        raise TableError(f"{shown}: cannot read: {words_of(error)}") from None
 
 
-def is_address(path: object) -> bool:
-    return isinstance(path, str) and _ADDRESS.fullmatch(path) is not None
-
-
-def found_files(
-    path: str | Path | Sequence[str | Path], ending: str, storage_options: Mapping[str, Any] | None = None
-) -> list[DataFile]:
+def found_files(path: str | Path | Sequence[str | Path], ending: str, filesystem: Any = None) -> list[DataFile]:
     """Return the files that are meant, in order.
 
     ``path``: files, folders (their files with that ending, in the order of their names) and patterns with ``*``, each a
       path or an address.
+    ``filesystem``: of pyarrow, of which these are paths; None: this machine, or what an address names.
     """
     given = [path] if isinstance(path, (str, os.PathLike)) else in_order("path", path, "a path or a list of them")
-    options = dict(storage_options or {})
-    if options and not any(is_address(entry) for entry in given):
-        raise ParameterError("storage_options belong to addresses such as s3://bucket/folder; all of path is local.")
-    stores: dict[tuple[str, str, str], _Store] = {}
+    stores: dict[tuple[str, str], tuple[Any, str]] = {}
     found: list[DataFile] = []
     for entry in given:
-        found += _remote(str(entry), ending, options, stores) if is_address(entry) else _local(Path(entry), ending)
+        parts = _ADDRESS.fullmatch(entry) if isinstance(entry, str) else None
+        if filesystem is not None:
+            _refuse_no_filesystem(filesystem, is_address=parts is not None)
+            found += _listed(filesystem, "", str(entry), f"{filesystem.type_name}://", ending)
+        elif parts is None:
+            found += _local(Path(entry), ending)
+        elif (scheme := parts[1].lower()) == "file":
+            found += _local(Path("/" + unquote(parts[3])), ending)
+        else:
+            if (scheme, parts[2]) not in stores:
+                stores[scheme, parts[2]] = _opened(scheme, parts[2], parts[3])
+            found += _listed(*stores[scheme, parts[2]], parts[3], f"{scheme}://{parts[2]}/", ending)
     if not found:
         raise ParameterError(f"path must name at least one {ending[1:].capitalize()} file; got {path!r}.")
     return found
+
+
+def _refuse_no_filesystem(filesystem: Any, *, is_address: bool) -> None:
+    if not isinstance(filesystem, pa.fs.FileSystem):
+        raise ParameterError(
+            f"filesystem must be one of pyarrow.fs; got {type(filesystem).__name__}. Of fsspec: "
+            "pyarrow.fs.PyFileSystem(pyarrow.fs.FSSpecHandler(...))."
+        )
+    if is_address:
+        raise ParameterError('filesystem says where path is: give the path there, such as "bucket/folder".')
+
+
+def _opened(scheme: str, place: str, inside: str) -> tuple[Any, str]:
+    """Return a store by its address, which holds no key, and what its own paths begin with there."""
+    shown = f"{scheme}://{place.rpartition('@')[2]}"
+    if scheme not in _SCHEMES:
+        raise ParameterError(f"{shown}: files are read from paths and {', '.join(f'{one}://' for one in _SCHEMES)}.")
+    if ":" in place.rpartition("@")[0] or _QUERY.search(inside):
+        raise ParameterError(
+            f"{shown}: an address is shown in messages, and takes neither keys nor options. Give filesystem=, such as "
+            'pyarrow.fs.S3FileSystem(access_key=..., secret_key=...), and path="bucket/folder".'
+        )
+    with _wrapped(shown):
+        filesystem, root = pa.fs.FileSystem.from_uri(f"{_SCHEMES[scheme]}://{place}/")
+    return filesystem, f"{root.rstrip('/')}/" if root else ""
 
 
 def _local(entry: Path, ending: str) -> list[DataFile]:
@@ -211,52 +156,34 @@ def _local(entry: Path, ending: str) -> list[DataFile]:
 
 
 def file_here(path: Path) -> DataFile:
-    return DataFile(_HERE, str(path), str(path))
+    return DataFile(pa.fs.LocalFileSystem(), str(path), str(path))
 
 
-def _remote(
-    address: str, ending: str, options: dict[str, Any], stores: dict[tuple[str, str, str], _Store]
-) -> list[DataFile]:
-    scheme, _, rest = address.partition("://")
-    scheme = scheme.lower()
-    if scheme == "file":
-        return _local(Path("/" + unquote(rest).partition("/")[2]), ending)
-    query = _QUERY.search(rest)
-    rest, asked = (rest[: query.start()], query[1]) if query else (rest, "")
-    place, _, inside = rest.partition("/")
-    if asked and options:
-        raise ParameterError("storage_options and a query (?...) of the address: give all of it in storage_options.")
-    store = stores.setdefault((scheme, place, asked), _Store(scheme, place, options, asked))
-    path = f"{store.root}{inside}".rstrip("/") or "/"
+def _listed(filesystem: Any, root: str, inside: str, before: str, ending: str) -> list[DataFile]:
+    """Return the files of a store that one entry means.
 
-    def files(paths: Iterable[str]) -> list[DataFile]:
-        return [DataFile(store, each, f"{store!r}/{each.removeprefix(store.root)}") for each in paths]
-
-    shown = f"{store!r}/{inside}".rstrip("/")
-    with _wrapped(shown, store):
+    ``root``, ``before``: what paths begin with there, and in messages.
+    """
+    path, shown = f"{root}{inside}".rstrip("/") or "/", f"{before}{inside}".rstrip("/")
+    kinds = pa.fs.FileType
+    with _wrapped(shown):
         wild = _WILD.search(path)
-        info = store.filesystem.get_file_info(path)
-        if wild and info.type != pa.fs.FileType.File:
-            top = path[: wild.start()].rpartition("/")[0]
-            inside_top = store.filesystem.get_file_info(pa.fs.FileSelector(top, recursive=True))
-            fitting = sorted(
-                info.path for info in inside_top if info.type == pa.fs.FileType.File and _fits(info.path, path)
-            )
-            if not fitting:
-                raise TableError(f"{shown}: no file fits this pattern.")
-            return files(fitting)
-        if info.type == pa.fs.FileType.NotFound:
+        kind = filesystem.get_file_info(path).type
+        if kind == kinds.File:
+            paths = [path]
+        elif wild or kind == kinds.Directory:
+            top = path[: wild.start()].rpartition("/")[0] if wild else path
+            under = filesystem.get_file_info(pa.fs.FileSelector(top, recursive=bool(wild)))
+            files = sorted(each.path for each in under if each.type == kinds.File)
+            paths = [each for each in files if (_fits(each, path) if wild else each.endswith(ending))]
+        else:
             raise FileNotFoundError
-        if info.type != pa.fs.FileType.Directory:
-            return files([path])
-        listed = store.filesystem.get_file_info(pa.fs.FileSelector(path, recursive=False))
-        named = sorted(info.path for info in listed if info.type == pa.fs.FileType.File and info.path.endswith(ending))
-        if not named:
-            raise TableError(
-                f"{shown}: the folder holds no file with the ending {ending}. Folders inside it are not looked into: "
-                f"give a pattern such as {shown}/**/*{ending}."
-            )
-        return files(named)
+    if not paths:
+        raise TableError(
+            f"{shown}: no file fits this pattern." if wild else f"{shown}: the folder holds no file with the ending "
+            f"{ending}. Folders inside it are not looked into: give a pattern such as {shown}/**/*{ending}."
+        )  # fmt: skip
+    return [DataFile(filesystem, each, f"{before}{each.removeprefix(root)}") for each in paths]
 
 
 def _fits(path: str, pattern: str) -> bool:
@@ -270,13 +197,3 @@ def _fits(path: str, pattern: str) -> bool:
         return bool(names) and fnmatchcase(names[0], parts[0]) and fits(names[1:], parts[1:])
 
     return fits(path.split("/"), pattern.split("/"))
-
-
-def _texts(values: Iterable[Any]) -> Iterator[str]:
-    for value in values:
-        if isinstance(value, str):
-            yield value
-        elif isinstance(value, Mapping):
-            yield from _texts(value.values())
-        elif isinstance(value, (list, tuple)):
-            yield from _texts(value)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing
 from functools import partial
 from pathlib import Path
@@ -44,9 +44,10 @@ class ParquetTable(CutTable):
         The column that `labels` reads.
     dtype : {"float32", "float64"}, default="float32"
         Type of the entries. Columns may be of any width of integers, floats and booleans.
-    storage_options : dict or None, default=None
-        For addresses: arguments of the file system of pyarrow that reads them, such as ``endpoint_override`` of an S3
-        store. None finds keys and regions as the store's own tools do. No message and no receipt shows them.
+    filesystem : pyarrow.fs.FileSystem or None, default=None
+        Where the paths are, with keys and endpoints, such as ``pyarrow.fs.S3FileSystem(endpoint_override=...)``; they
+        begin with the bucket then. None: on this machine, or where an address says, with keys and regions as the
+        store's own tools find them. No message and no receipt shows them.
     row_memory : {"memory", "disk"}, default="memory"
         Where a fit keeps what it remembers of each row (some 48 bytes: the label, the scale, dual variables). With
         ``"disk"`` no number of rows fills the memory, and a pass takes longer.
@@ -89,7 +90,7 @@ class ParquetTable(CutTable):
         features: Sequence[str] | None = None,
         target: str | None = None,
         dtype: str = "float32",
-        storage_options: Mapping[str, Any] | None = None,
+        filesystem: Any = None,
         row_memory: str = "memory",
         scratch: str | Path | None = None,
     ) -> None:
@@ -98,7 +99,7 @@ class ParquetTable(CutTable):
         if self._on_disk or scratch is not None:
             check_room(0, scratch, "what is remembered of the rows")
         self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
-        files = found_files(path, ".parquet", storage_options)
+        files = found_files(path, ".parquet", filesystem)
         self._target = target
         self._features = in_order("features", features) if features is not None else _all_but(target, files[0])
         _check_names(self._features, target)

@@ -14,9 +14,9 @@ from typing import Any, Final, Self
 from sottovoce._optional import pa
 from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import TableError
-from sottovoce.tables.addresses import DataFile, Stamp, file_here
+from sottovoce.tables.addresses import DataFile, Stamp, file_here, words_of
 from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import COMPRESSIONS, changed, first_line, unreadable
+from sottovoce.tables.text import COMPRESSIONS, changed, unreadable
 
 _AT_ONCE: Final = 16  # footers that are read at the same time
 _BATCH_BYTES: Final = 1 << 22
@@ -186,7 +186,7 @@ def opened(source: DataFile) -> Iterator[Any]:
     except (pa.ArrowException, OSError) as error:
         if source.is_local and getattr(error, "errno", None):
             raise unreadable(Path(source.path), error) from None
-        raise TableError(f"{source}: cannot be read as Parquet: {first_line(source.hidden(str(error)))}") from None
+        raise TableError(f"{source}: cannot be read as Parquet: {words_of(error)}") from None
 
 
 class ParquetRows:

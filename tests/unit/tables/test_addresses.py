@@ -12,7 +12,7 @@ from pyarrow import fs
 
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.addresses import _Store, found_files
+from sottovoce.tables.addresses import _opened, found_files
 from support.s3_store import SECRET, closed_port, options_for, put, s3_store
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (900, 2)).astype(np.float32)
@@ -36,8 +36,12 @@ def store():
         yield options
 
 
+def opened(path: object, options: dict) -> sv.ParquetTable:
+    return sv.ParquetTable(path, target="y", filesystem=fs.S3FileSystem(**options))
+
+
 def test_a_folder_in_s3_is_the_table_that_was_written(store):
-    table = sv.ParquetTable("s3://people/2026", target="y", storage_options=store)
+    table = opened("people/2026", store)
     assert table.shape == (900, 2)
     np.testing.assert_array_equal(matrix(table), X)
     np.testing.assert_array_equal(table.labels(), Y)
@@ -47,35 +51,48 @@ def test_a_folder_in_s3_is_the_table_that_was_written(store):
 
 
 @pytest.mark.parametrize(
-    ("address", "rows"),
+    ("path", "rows"),
     [
-        ("s3://people/2026/part-1.parquet", slice(300, 600)),
-        ("s3a://people/2026/part-1.parquet", slice(300, 600)),
-        ("s3://people/2026/part-[12].parquet", slice(300, 900)),
-        (["s3://people/2026/part-2.parquet", "s3://people/2026/part-0.parquet"], np.r_[600:900, 0:300]),
-        ("s3://people/**/part-9.parquet", slice(0, 10)),
+        ("people/2026/part-1.parquet", slice(300, 600)),
+        ("people/2026/part-[12].parquet", slice(300, 900)),
+        (["people/2026/part-2.parquet", "people/2026/part-0.parquet"], np.r_[600:900, 0:300]),
+        ("people/**/part-9.parquet", slice(0, 10)),
     ],
 )
-def test_addresses_lists_and_patterns(store, address, rows):
-    np.testing.assert_array_equal(matrix(sv.ParquetTable(address, target="y", storage_options=store)), X[rows])
+def test_paths_lists_and_patterns_of_a_store(store, path, rows):
+    np.testing.assert_array_equal(matrix(opened(path, store)), X[rows])
 
 
-def test_options_may_stand_in_the_address(store):
-    query = f"endpoint_override={store['endpoint_override']}&scheme=http&region=us-east-1"
-    address = f"s3://{store['access_key']}:{SECRET}@people/2026/part-0.parquet?{query}"
-    table = sv.ParquetTable(address, target="y")
-    np.testing.assert_array_equal(matrix(table), X[:300])
-    assert SECRET not in repr(table) and "AKIA" not in repr(table)
-    with pytest.raises(ParameterError, match=r"storage_options and a query .* give all of it in storage_options"):
-        sv.ParquetTable(address, storage_options=store)
+@pytest.mark.parametrize("scheme", ["s3", "s3a"])
+def test_an_address_finds_its_keys_as_the_tools_of_the_store_do(store, monkeypatch, scheme):
+    monkeypatch.setenv("AWS_ACCESS_KEY_ID", store["access_key"])
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", SECRET)
+    monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://{store['endpoint_override']}")
+    names = [f"{scheme}://people/2026/part-{part}.parquet" for part in (2, 0)]
+    np.testing.assert_array_equal(matrix(sv.ParquetTable(names, target="y")), X[np.r_[600:900, 0:300]])
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"s3://AKIA:{SECRET}@people/a.parquet",
+        f"s3://people/a.parquet?secret_key={SECRET}",
+        f"abfs://:{SECRET}@account.blob.core.windows.net/people/a.parquet",
+        f"hdfs://somebody:{SECRET}@server:8020/a.parquet",
+    ],
+)
+def test_an_address_with_a_key_is_refused_without_it(address):
+    with pytest.raises(ParameterError, match="takes neither keys nor options") as told:
+        sv.ParquetTable(address)
+    assert SECRET not in str(told.value)
 
 
 def test_an_object_that_was_replaced_is_refused_also_with_the_same_size(store):
     put(store, "people/changing/replaced.parquet", table_of(slice(0, 300)), compression="none")
-    table = sv.ParquetTable("s3://people/changing/replaced.parquet", target="y", storage_options=store)
+    table = opened("people/changing/replaced.parquet", store)
     before = table._pieces[0].stamp
     put(store, "people/changing/replaced.parquet", table_of(slice(300, 600)), compression="none")
-    after = sv.ParquetTable("s3://people/changing/replaced.parquet", target="y", storage_options=store)._pieces[0].stamp
+    after = opened("people/changing/replaced.parquet", store)._pieces[0].stamp
     assert before[0] == after[0] and before != after  # as many bytes, another object
     for read in (table.refuse_changed, table.labels, lambda: matrix(table)):
         with pytest.raises(
@@ -86,16 +103,16 @@ def test_an_object_that_was_replaced_is_refused_also_with_the_same_size(store):
 
 def test_what_is_not_there_is_said_by_its_address(store):
     with pytest.raises(TableError, match=r"^s3://people/2027: there is no such file\.$"):
-        sv.ParquetTable("s3://people/2027", storage_options=store)
+        opened("people/2027", store)
     with pytest.raises(TableError, match=r"^s3://people/2027/\*\.parquet: (no file fits|there is no such file)"):
-        sv.ParquetTable("s3://people/2027/*.parquet", storage_options=store)
+        opened("people/2027/*.parquet", store)
+    put(store, "people/2026.txt", table_of(slice(0, 1)))
     with pytest.raises(TableError, match=r"^s3://people: the folder holds no file .* s3://people/\*\*/\*\.parquet"):
-        put(store, "people/2026.txt", table_of(slice(0, 1)))
-        sv.ParquetTable("s3://people", storage_options={**store})
-    with pytest.raises(ParameterError, match="storage_options belong to addresses"):
-        sv.ParquetTable("a.parquet", storage_options=store)
-    with pytest.raises(ParameterError, match=r"do not fit pyarrow\.fs\.S3FileSystem: .*endpoint"):
-        sv.ParquetTable("s3://people/2026", storage_options={"endpoint": "x", "secret_key": SECRET})
+        opened("people", store)
+    with pytest.raises(ParameterError, match="filesystem says where path is"):
+        opened("s3://people/2026", store)
+    with pytest.raises(ParameterError, match=r"filesystem must be one of pyarrow\.fs; got dict"):
+        sv.ParquetTable("people/2026", filesystem=store)
 
 
 class Denied(BaseHTTPRequestHandler):
@@ -105,7 +122,7 @@ class Denied(BaseHTTPRequestHandler):
         self.do_GET()
 
     def do_GET(self):
-        body = f"<Error><Code>AccessDenied</Code><Message>key {SECRET} is denied</Message></Error>".encode()
+        body = f"<Error><Code>AccessDenied</Code><Message>http://x/y?sig={SECRET} is denied</Message></Error>".encode()
         self.send_response(403)
         self.send_header("Content-Length", str(len(body)))
         self.end_headers()
@@ -116,13 +133,13 @@ class Denied(BaseHTTPRequestHandler):
         pass
 
 
-@pytest.mark.parametrize("address", ["s3://people/2026/part-0.parquet", "s3://people/2026/*.parquet"])
-def test_a_denied_key_is_an_error_without_the_key(address):
+@pytest.mark.parametrize("path", ["people/2026/part-0.parquet", "people/2026/*.parquet"])
+def test_a_denied_key_is_an_error_without_the_key(path):
     with HTTPServer(("127.0.0.1", 0), Denied) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
         try:
             with pytest.raises(TableError, match=r"^s3://people/2026.*ACCESS_DENIED") as told:
-                sv.ParquetTable(address, storage_options=options_for(server.server_port))
+                opened(path, options_for(server.server_port))
         finally:
             server.shutdown()
     assert SECRET not in str(told.value)
@@ -130,52 +147,40 @@ def test_a_denied_key_is_an_error_without_the_key(address):
 
 def test_nobody_there():
     with pytest.raises(TableError, match=r"^s3://people/a\.parquet: cannot read: .*NETWORK_CONNECTION"):
-        sv.ParquetTable("s3://people/a.parquet", storage_options=options_for(closed_port()))
+        opened("people/a.parquet", options_for(closed_port()))
 
 
-KEY = "c2VjcmV0IGtleQ=="
-FORMS = [  # what an address has before the path, what the store's path begins with, how the address is shown
-    ("abfs://people/", "people/", "abfs://people/"),
-    ("abfss://people@account.dfs.core.windows.net/", "people/", "abfss://people@account.dfs.core.windows.net/"),
-    (f"abfs://people:{KEY}@account.dfs.core.windows.net/", "people/", "abfs://people@account.dfs.core.windows.net/"),
-    (f"abfs://:{KEY}@account.blob.core.windows.net/people/", "people/", "abfs://account.blob.core.windows.net/people/"),
-    (f"abfs://account:{KEY}@people/", "people/", "abfs://people/"),
-    (f"s3://{KEY}:{KEY}@people/", "people/", "s3://people/"),
-    (f"hdfs://user:{KEY}@server:8020", "", "hdfs://server:8020"),  # whose paths begin at the root
+FORMS = [  # what an address has before the path, and what the store's path begins with
+    ("abfs://people@account.dfs.core.windows.net/", "people/"),
+    ("abfss://account.blob.core.windows.net/people/", "people/"),
+    ("s3://people/", "people/"),
+    ("hdfs://user@server:8020", ""),  # whose paths begin at the root
 ]
 
 
-@pytest.mark.parametrize(("before", "root", "shown"), FORMS, ids=[shown for *_, shown in FORMS])
+@pytest.mark.parametrize(("before", "root"), FORMS, ids=[before for before, _ in FORMS])
 @pytest.mark.parametrize("inside", ["2026/b.parquet", "2026", "2026/?.parquet", "**/b.parquet", "", "*.parquet"])
-def test_an_address_of_every_form_is_a_path_of_its_store(tmp_path, monkeypatch, before, root, shown, inside):
+def test_an_address_of_every_form_is_a_path_of_its_store(tmp_path, monkeypatch, before, root, inside):
     """The store is a folder of this machine here."""
     (tmp_path / "people" / "2026").mkdir(parents=True)
     for name in ("a.parquet", "2026/b.parquet"):
         pq.write_table(table_of(slice(0, 3)), tmp_path / "people" / name)
     store = fs.SubTreeFileSystem(str(tmp_path), fs.LocalFileSystem())
+    start = "" if "account.blob" in before else "people/"  # what `_opened` says of them
     if before.startswith("hdfs"):
-        store, before, root, shown = (
-            fs.LocalFileSystem(),
-            *(f"{each}{tmp_path}/people/" for each in (before, root, shown)),
-        )
-    monkeypatch.setattr("sottovoce.tables.addresses._Store._connected", lambda self: store)
+        store, start, before, root = fs.LocalFileSystem(), "/", f"{before}{tmp_path}/people/", f"{tmp_path}/people/"
+    monkeypatch.setattr("sottovoce.tables.addresses._opened", lambda *address: (store, start))
     (file,) = found_files(before + inside, ".parquet")
     name = "2026/b.parquet" if inside[:4] in ("2026", "**/b") else "a.parquet"
-    assert (file.path, file.shown) == (root + name, shown + name)
+    assert (file.path, file.shown) == (root + name, before + name)
     assert sv.ParquetTable(before + inside, target="y").shape == (3, 2)
-    assert file.hidden(f"no {KEY} for {shown}") == f"no {'***' if KEY in before else KEY} for {shown}"
 
 
 @pytest.mark.skipif(not hasattr(fs, "AzureFileSystem"), reason="this pyarrow was built without Azure")
-@pytest.mark.parametrize("address", [before for before, *_ in FORMS if "windows.net" in before])
-def test_what_opens_an_account_comes_from_its_address_or_beside_it(monkeypatch, address):
-    opened = _Store("abfs", address.partition("://")[2].partition("/")[0], {}, "").filesystem
-    assert opened.type_name == "abfs"
-    with pytest.raises(ParameterError, match=r"do not fit pyarrow\.fs\.AzureFileSystem"):
-        found_files(address, ".parquet", {"no_such_option": KEY})
-    monkeypatch.setattr(fs, "AzureFileSystem", lambda **given: given)
-    store = _Store("abfs", address.partition("://")[2].partition("/")[0], {"account_key": KEY}, "")
-    assert store.filesystem == {"account_name": "account", "account_key": KEY}
+@pytest.mark.parametrize("address", [before for before, _ in FORMS if "windows.net" in before])
+def test_an_account_of_azure_is_in_the_address(address):
+    found, root = _opened("abfs", address.split("/")[2], "")
+    assert found.type_name == "abfs" and root == ("people/" if "@" in address else "")
 
 
 def test_an_unknown_kind_of_address():
