@@ -11,7 +11,6 @@ from sklearn.preprocessing import normalize
 
 from benchmarks.driver import NO_DATA, ROOT
 from sottovoce.tables import Schema, read_table
-from sottovoce.tables.encoding import Encoder
 from support import data as data_files
 
 
@@ -68,13 +67,12 @@ def _own_test_part(name: str, n_features: int, *, dense: bool) -> tuple[Any, ...
 def adult(seed: int) -> tuple[Any, ...]:
     """Raw UCI Adult through examples/adult.toml, its own test part; the seed changes nothing."""
     schema = Schema.from_toml(ROOT / "examples" / "adult.toml")
-    encoder = Encoder(schema)
     parts = []
     for name in ("adult.data", "adult.test"):
         path = next(p for p in (data_folder() / name, data_folder() / f"{name}.bz2") if p.exists())
         table = read_table(path, layout=schema.layout, names=schema.column_names)
-        parts += [encoder.features(table), encoder.labels(table)]
-    return (*parts, {"data_norm": encoder.data_norm, "classes": list(schema.classes or ())})
+        parts += [schema.features(table), schema.labels(table)]
+    return (*parts, {"data_norm": schema.data_norm, "classes": list(schema.classes or ())})
 
 
 def blogfeedback(seed: int, *, scale_columns: bool = False) -> tuple[Any, ...]:

@@ -18,7 +18,6 @@ from sklearn.preprocessing import normalize
 from benchmarks.common import data_folder
 from benchmarks.driver import ROOT
 from sottovoce.tables import Schema, read_table
-from sottovoce.tables.encoding import Encoder
 
 # Written down before a rule was tried: rules are chosen on the first half, and confirmed once on the second.
 CHOSEN_ON = (
@@ -191,18 +190,17 @@ def _adult(target: str) -> Whole:
     schema = Schema.from_toml(ROOT / "examples" / "adult.toml")
     path = next(p for p in (data_folder() / "adult.data", data_folder() / "adult.data.bz2") if p.exists())
     table = read_table(path, layout=schema.layout, names=schema.column_names)
-    encoder = Encoder(schema)
     if target == "income":
-        public = {"data_norm": encoder.data_norm, "classes": list(schema.classes or ())}
-        return Whole(encoder.features(table), encoder.labels(table), public)
+        public = {"data_norm": schema.data_norm, "classes": list(schema.classes or ())}
+        return Whole(schema.features(table), schema.labels(table), public)
     raw = pd.read_csv(path, header=None, skipinitialspace=True)
     known = (raw[6] != "?").to_numpy()
-    names = encoder.feature_names
+    names = schema.feature_names
     keep = [k for k, name in enumerate(names) if not name.startswith("occupation")]
-    X = encoder.features(table)[:, keep]
+    X = schema.features(table)[:, keep]
     X = sp.csr_matrix(np.column_stack([X.toarray() if sp.issparse(X) else X, raw[14] == ">50K"])[known])
     y = raw[6][known].to_numpy(str)
-    return Whole(X, y, {"data_norm": encoder.data_norm, "classes": sorted(set(y.tolist()))})
+    return Whole(X, y, {"data_norm": schema.data_norm, "classes": sorted(set(y.tolist()))})
 
 
 def _cal_housing() -> Whole:

@@ -6,7 +6,6 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.tables import Schema, read_table
-from sottovoce.tables.encoding import Encoder
 from support.authority import Authority
 from support.dask_processes import dask_processes, tls_environment
 
@@ -28,8 +27,8 @@ def test_a_table_is_encoded_and_trained_on_over_tls(tmp_path):
     people = pd.DataFrame({"age": rng.integers(0, 90, 4000), "old": rng.choice(["no", "yes"], 4000)})
     people.to_parquet(path, row_group_size=500)
     model = sv.DPLinearSVC(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=["no", "yes"], random_state=0)
-    encoder, table = Encoder(SCHEMA), read_table(path)
-    here = model.fit(encoder.features(table), encoder.labels(table)).coef_.tolist()
+    table = read_table(path)
+    here = model.fit(SCHEMA.features(table), SCHEMA.labels(table)).coef_.tolist()
     with (
         dask_processes(tmp_path, protocol="tls", environment=tls_environment(identity)) as address,
         distributed.Client(address, security=security, set_as_default=False) as client,

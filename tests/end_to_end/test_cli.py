@@ -180,9 +180,7 @@ def quick_forecasts(monkeypatch: pytest.MonkeyPatch) -> None:
 
 PLANS = [
     (("--model", "logistic", "--schema", "schema.toml"), {"n_features": 4, "n_models": 1, "loss": "logistic"}),
-    (("--model", "svm", "--n-features", 4, "--n-classes", 3), {"n_models": 3}),
     (("--model", "svm", "--n-features", 4, *PLAIN), {"epsilon": "inf"}),
-    (("--model", "ridge", "--n-features", 4, "--label-bounds", "-1,1"), {"loss": "squared"}),
     (("--model", "sparse-logistic", "--schema", "schema.toml", "--radius", 2, "--n-steps", 7),
      {"steps of each model": 7}),
 ]  # fmt: skip

@@ -97,10 +97,8 @@ def test_exports_hold_no_token_and_no_order(tmp_path):
 
 def test_rows_of_numbers(tmp_path):
     path, people = tmp_path / "protocol.json", tmp_path / "people.csv"
-    options = ("--n-features", 2, "--label-bounds", "0,10", "--epsilon", 4, "--n-expected", 10_000_000)
-    invoke("protocol", *options, "--scale", 5, "--out", path)
-    described = Protocol.from_json(path.read_text())
-    assert (described.task, described.label_bounds, described.scale) == ("regression", (0.0, 10.0), 5.0)
+    described = Protocol.create(n_features=2, label_bounds=(0, 10), task="regression", epsilon=4, n_expected=10**7)
+    path.write_text(described.to_json())
     people.write_text("a,y,b\n1,9.5,2\n-1,0,3\n")
     invoke("randomize", path, people, "--label", "y", "--out", tmp_path / "few.reports")
     content = (tmp_path / "few.reports").read_bytes()

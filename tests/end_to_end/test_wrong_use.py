@@ -113,13 +113,12 @@ WRONG = [
     # plans
     (PLAN, r"--n-features is missing: give it, or --schema"),
     (f"{PLAN} --n-features 2 --n-samples 0", r"n-samples must be a whole number >= 1 and <= 137438953472; got 0"),
-    (f"{PLAN} --n-features 2 --n-classes 1", r"--n-classes must be a whole number >= 2"),
     (f"{PLAN} --n-features 2 --schema s.toml", r"together with --schema"),
     (f"{PLAN} --n-features 2 --max-rows-per-unit 0", r"--max-rows-per-unit must be a whole number"),
     (f"{PLAN} --n-features 2 --picture card.toml", r"--picture .*card\.toml"),
     (f"{PLAN} --n-features 2 --accuracy-without-noise 0.3", r"accuracy-without-noise must be"),
     (f"{PLAN} --n-features 2 --epsilon inf --largest-class 0.6", r"--largest-class is for a forecast, and there is"),
-    (f"{PLAN} --n-features 2 --model ridge", r"--label-bounds is missing: --model ridge predicts a number"),
+    (f"{PLAN} --n-features 2 --model ridge", r"--schema is missing: --model ridge predicts a number"),
     (f"{PLAN} --schema s.toml --model sparse-logistic", r"--radius is missing"),
     # receipts
     ("show a.json --model-card card.toml", r"--model-card is for the page: give --html"),
@@ -147,7 +146,6 @@ WRONG = [
     (f"fit t.csv {CHARGED[15:]} --dataset people --random-state 0", r"Leave random_state out"),
     # devices and collectors
     (MAKE, r"--schema is missing"),
-    (f"{MAKE} --schema s.toml --scale 2", r"--scale is for --n-features"),
     (f"{MAKE} --schema s.toml --out p.json", r"the file exists"),
     (f"{MAKE} --schema bins.toml", r"column 'age': devices know neither bins"),
     (f"{RANDOMIZE} --label sick", r"there is no column 'sick'"),

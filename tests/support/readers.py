@@ -27,7 +27,6 @@ from sottovoce.local.server.exports import read_reports, write_reports
 from sottovoce.local.wire import parse, parse_many
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.tables import ParquetTable, Schema, draft_schema, read_table
-from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical.wire import Count
 from support.collector import new_token
 from support.collector import report as device_report
@@ -147,9 +146,9 @@ def _read_csv(path: Path) -> None:
         schema_path.write_bytes(SCHEMA)
     table = read_table(path)
     draft_schema(table)
-    encoder = Encoder(Schema.from_toml(schema_path))
-    encoder.features(table)
-    encoder.labels(table)
+    schema = Schema.from_toml(schema_path)
+    schema.features(table)
+    schema.labels(table)
 
 
 @cache

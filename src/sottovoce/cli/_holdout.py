@@ -77,7 +77,7 @@ def check_room_for_fit(opened: OpenedTable, estimator: DPLinearEstimator, folder
     Raises StorageError.
     """
     if not opened.is_small:  # else the sizes may have no plan
-        plan = estimator.plan_for(opened.n_rows, opened.encoder.n_features, estimator.planned_models())
+        plan = estimator.plan_for(opened.n_rows, opened.schema.n_features, estimator.planned_models())
         copies = 1 if plan.in_order and opened.groups is None else 2
         more = _FIT + _FIT_A_CLASS * len(getattr(estimator, "classes", None) or ())
         check_room_of(opened, copies, more, estimator.n_public, folder)

@@ -16,13 +16,12 @@ _VALUES: Final = {
     "local export --out": "all.reports", "local survey --out": "survey", "--key": "key.pem",
     "--epsilon": "1", "--delta": "1e-6", "--model": "logistic", "--out": "model.json", "--n-samples": "10000",
     "--n-expected": "10000", "--dataset": "people",
-    "--ledger": "sqlite:///budget.db", "--database": "sqlite:///reports.db", "--label": "COLUMN",
+    "--schema": "schema.toml", "--ledger": "sqlite:///budget.db", "--database": "sqlite:///reports.db", "--label": "COLUMN",
 }  # fmt: skip
 # what a line needs beside what its command asks for: unless the option is given, or the one after the bar
 _ALSO: Final = {
     "fit": {"--delta": "1e-6", "--schema": "schema.toml"},
     "plan": {"--delta": "1e-6", "--schema|--n-features": "schema.toml"},
-    "local protocol": {"--schema|--n-features": "schema.toml"},
 }  # fmt: skip
 # what others call things, and what to type here
 _ELSEWHERE: Final = {

@@ -28,7 +28,7 @@ TOPICS = {
         "labels-public max-epsilon",
         "Model": "model radius loss degree alpha",
         "Data": "schema target format header delimiter skip-rows table query scratch id label missing n-samples "
-        "n-features n-classes label-bounds n d n-expected database classes scale missing",
+        "n-features n d n-expected database missing",
         "Output": "out receipt report page html picture model-card table-name force quiet json proba score labels "
         "coefficients",
     }.items()

@@ -20,7 +20,6 @@ from sottovoce.cli._output import reading_bar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Layout, Schema, Table
-from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.reading import MOST_ROWS, BatchedTable
 
 Mask = npt.NDArray[np.bool_]
@@ -36,7 +35,7 @@ _NUMBERS = 1 << 21  # of rows that are worked on at a time
 class OpenedTable:
     """A file of which no value was looked at yet, or some of its rows."""
 
-    encoder: Encoder
+    schema: Schema
     table: BatchedTable  # the cells as they are in the file
     layout: Layout  # how cells are written
     used: Collection[str]  # columns
@@ -52,9 +51,9 @@ class OpenedTable:
     @property
     def row_bytes(self) -> int:
         """What an encoded row takes at most: public."""
-        if self.encoder.sparse:
-            return 12 * len(self.encoder.schema.feature_columns) + 4
-        return 8 * self.encoder.n_features
+        if self.schema.sparse:
+            return 12 * len(self.schema.feature_columns) + 4
+        return 8 * self.schema.n_features
 
     @property
     def is_small(self) -> bool:
@@ -63,13 +62,13 @@ class OpenedTable:
 
     def unread(self, folder: Path | None) -> UnreadTable:
         """Return what a fit takes: rows that are held in memory, or go to scratch disk when they are read."""
-        shape = self.n_rows, self.encoder.n_features
+        shape = self.n_rows, self.schema.n_features
 
         def read() -> tuple[Any, Any]:
             with closing(self.parts()) as parts:
                 pieces = ((X, y) for _, X, y in parts)
                 if self.is_small:
-                    return _joined(pieces, shape, is_sparse=self.encoder.sparse)
+                    return _joined(pieces, shape, is_sparse=self.schema.sparse)
                 return ScratchTable.write(pieces, shape[1], folder=folder), None
 
         return UnreadTable(shape, read, self.groups)
@@ -78,7 +77,7 @@ class OpenedTable:
         """Yield cells, rows and labels, some at a time."""
         with self.bar():
             for cells in self.table.batches(self.used):
-                X, y = self.encoder.features(cells), self.encoder.labels(cells) if self.labelled else None
+                X, y = self.schema.features(cells), self.schema.labels(cells) if self.labelled else None
                 if self.chosen is not None and y is not None:
                     own = self.chosen[cells.first_row : cells.first_row + cells.n_rows]
                     X, y = X[own], y[own]
@@ -96,7 +95,7 @@ class OpenedTable:
 
 
 def open_rows(
-    encoder: Encoder, reading: Reading, path: Path, *, quiet: bool, labelled: bool = True,
+    schema: Schema, reading: Reading, path: Path, *, quiet: bool, labelled: bool = True,
     beside: Collection[str] = (), n_more: int | None = None,
 ) -> OpenedTable:  # fmt: skip
     """Return the table in a file, of which only lines and columns were looked at, and no value.
@@ -106,8 +105,8 @@ def open_rows(
     ``beside``: further columns that are used.
     ``n_more``: how many numbers come of a row; so few are read at a time that all is small. None counts the rows.
     """
-    schema = encoder.schema
-    width = (n_more or 0) + (2 * len(schema.feature_columns) if encoder.sparse else encoder.n_features)
+    schema.require_target()
+    width = (n_more or 0) + (2 * len(schema.feature_columns) if schema.sparse else schema.n_features)
     table = reading.batches(
         path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
         most_rows=max(1, min(MOST_ROWS, _NUMBERS // width)),
@@ -126,10 +125,10 @@ def open_rows(
             _ = table.n_rows
 
     def people() -> Any:
-        return np.concatenate([encoder.groups(part) for part in table.batches([str(schema.unit)])])
+        return np.concatenate([schema.groups(part) for part in table.batches([str(schema.unit)])])
 
     groups = None if schema.unit is None else people
-    return OpenedTable(encoder, table, reading.layout(schema.layout), used, bar, labelled, groups)
+    return OpenedTable(schema, table, reading.layout(schema.layout), used, bar, labelled, groups)
 
 
 def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
@@ -162,7 +161,9 @@ def given_schema(path: Path | None, target: str | None, table: object) -> Schema
             f"    sottovoce schema {table} --target {target or 'NAME'} > {file}\n"
             f"confirm each line from public knowledge, and give --schema {file}."
         )
-    return confirmed_schema(path, target)
+    schema = confirmed_schema(path, target)
+    schema.require_target()
+    return schema
 
 
 def _joined(pieces: Iterable[tuple[Any, Labels]], shape: tuple[int, int], *, is_sparse: bool) -> tuple[Any, Labels]:

@@ -18,7 +18,6 @@ from sottovoce.evaluation.evaluating import evaluation_plan
 from sottovoce.evaluation.tables import BYTES_A_ROW
 from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
-from sottovoce.tables.encoding import Encoder
 
 
 @cli.with_groups
@@ -51,7 +50,7 @@ def evaluate(
         Ledger(str(budget.ledger)).spent(str(budget.dataset))  # is it there? before the table is read
     if schema is None:
         raise without_schema(model)
-    opened = open_rows(Encoder(schema), reading, table, quiet=False)
+    opened = open_rows(schema, reading, table, quiet=False)
     check_room_of(opened, 1, BYTES_A_ROW, budget.n_public, scratch)
     found = evaluate_model(estimator, opened.unread(scratch), **{**given, **facts})  # values are read after the charge
     if out is not None:

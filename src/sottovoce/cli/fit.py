@@ -26,16 +26,15 @@ from sottovoce.ledger.charging import is_charged
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report import read_model_card, receipt_page
 from sottovoce.tables import Schema
-from sottovoce.tables.encoding import Encoder
 
 _HOLDOUT = "Rows set aside"
 
 
-def _bounds(given: Training, model: cli.ModelKind, encoder: Encoder) -> dict[str, float | str | None]:
+def _bounds(given: Training, model: cli.ModelKind, schema: Schema) -> dict[str, float | str | None]:
     """Return the bound that the model needs where none was given: the schema's."""
     if is_sparse(model):
         return {"data_bound": 1.0} if given.data_bound is None else {}
-    return {"data_norm": encoder.data_norm} if given.data_norm is None else {}
+    return {"data_norm": schema.data_norm} if given.data_norm is None else {}
 
 
 @dataclass(frozen=True)
@@ -160,14 +159,13 @@ def fit(
         filled_text("--table-name", table_name)
     described = unit.described(given_schema(schema, target, table), schema)
     model = model_by_target(model, described.label_bounds, described.target, quiet=quiet)
-    encoder = Encoder(described)
     estimator = make_estimator(
         model,
         classes=described.classes,
         label_bounds=described.label_bounds,
         options={
             **training.arguments(),
-            **_bounds(training, model, encoder),
+            **_bounds(training, model, described),
             "max_rows_per_group": described.max_rows_per_unit,
             "verbose": int(not quiet and sys.stderr.isatty()),
         },
@@ -175,7 +173,7 @@ def fit(
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(training.ledger, training.dataset):
         Ledger(str(training.ledger)).spent(str(training.dataset))  # is it there? before the table is read
-    split, opened = None, open_rows(encoder, reading, table, quiet=quiet)
+    split, opened = None, open_rows(described, reading, table, quiet=quiet)
     if holdout.holdout is not None:
         opened.refuse_unwritable()  # before the charge
         split = split_by_coins(opened, holdout.holdout, training.random_state)

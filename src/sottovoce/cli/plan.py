@@ -12,10 +12,9 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._models import MODELS, REGRESSIONS, Planned, is_sparse, make_estimator, model_by_target
 from sottovoce.cli._output import check_output, print_rows, tell, write_page
 from sottovoce.cli._parameters import Parameters, options_of
-from sottovoce.cli._parse import parse_bounds
+from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting import Forecast, forecast
 from sottovoce.tables import Schema
-from sottovoce.tables.encoding import Encoder
 
 _FORECAST: Final = "What is known of the labels"
 _LEAST_ROWS: Final = 10
@@ -35,9 +34,7 @@ def plan(
     n_samples: int = cli.option("--n-samples", "Public number of rows.", default=cli.REQUIRED),
     schema: Path | None = cli.option("--schema", "Take features, classes and label bounds from this schema (TOML)."),
     target: str | None = cli.option("--target", "The column to predict. Default: the schema's."),
-    n_features: int | None = cli.option("--n-features", "Number of features, without a schema."),
-    n_classes: int | None = cli.option("--n-classes", "Number of classes, without a schema. Default: 2."),
-    label_bounds: str | None = MODELS.option("label_bounds", more="Without a schema.", metavar="LOW,HIGH"),
+    n_features: int | None = cli.option("--n-features", "Number of features, without a schema, of two classes."),
     told: Told,
     picture: Path | None = cli.option(
         "--picture", "Draw accuracy against epsilon and against rows into this SVG file."
@@ -52,21 +49,19 @@ def plan(
         max_rows_per_unit = whole_number("--max-rows-per-unit", max_rows_per_unit, at_least=1)
     if schema is None:
         n_features = cli.require("--n-features", n_features, "give it, or --schema.")
-        n_classes = whole_number("--n-classes", 2 if n_classes is None else n_classes, at_least=2)
-        classes: tuple[Any, ...] | None = tuple(range(n_classes))
-        bounds = parse_bounds("--label-bounds", label_bounds)
+        classes: tuple[Any, ...] | None = (0, 1)
+        bounds = None
     else:
-        cli.refuse_options("cannot be given together with --schema, which says it", {
-            "--n-features": n_features, "--n-classes": n_classes, "--label-bounds": label_bounds,
-        })  # fmt: skip
+        cli.refuse_options("cannot be given together with --schema, which says it", {"--n-features": n_features})
         described = Schema.from_toml(schema)
-        encoder = Encoder(described if target is None else described.with_target(target))
-        n_features, classes, bounds = encoder.n_features, encoder.schema.classes, encoder.schema.label_bounds
+        described = described if target is None else described.with_target(target)
+        target = described.require_target().name
+        n_features, classes, bounds = described.n_features, described.classes, described.label_bounds
         if max_rows_per_unit is None:
             max_rows_per_unit = described.max_rows_per_unit
-    model = model_by_target(model, bounds, None if schema is None else encoder.schema.target)
+    model = model_by_target(model, bounds, target)
     if schema is None and model in REGRESSIONS:
-        cli.require("--label-bounds", bounds, f"--model {model} predicts a number; give LOW,HIGH, its public bounds.")
+        raise ParameterError(f"--schema is missing: --model {model} predicts a number, and needs its public bounds.")
     # the plan is made for rows in units of their bound; with --radius in those units too. Without a schema a bound on
     # the norm of a row is released by default, as in Python, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}

@@ -22,7 +22,6 @@ from sottovoce.cli._rows import open_rows
 from sottovoce.estimators.persistence import load_model
 from sottovoce.estimators.remote import count_right, r_squared_of, sum_squares
 from sottovoce.exceptions import ParameterError, SottovoceError
-from sottovoce.tables.encoding import Encoder
 
 
 @cli.with_groups
@@ -50,7 +49,7 @@ def predict(
     if schema is None:
         raise without_schema(model)
     # nobody's row is asked for
-    encoder = Encoder(replace(schema, unit=None, max_rows_per_unit=None))
+    schema = replace(schema, unit=None, max_rows_per_unit=None)
     ids = list(dict.fromkeys(ids))
     classes = [] if not proba else [f"probability of {name}" for name in estimator.classes_]
     names = ["prediction", *classes]
@@ -61,7 +60,7 @@ def predict(
     n_rows, parts = 0, []
     # bars and predictions do not share a terminal
     quiet = out is None and is_terminal()
-    opened = open_rows(encoder, reading, table, labelled=score, beside=ids, n_more=1 + len(classes), quiet=quiet)
+    opened = open_rows(schema, reading, table, labelled=score, beside=ids, n_more=1 + len(classes), quiet=quiet)
     with _written(out) as write, closing(opened.parts()) as stream:
         for number, (cells, X, y) in enumerate(stream):
             predicted = estimator.predict(X)

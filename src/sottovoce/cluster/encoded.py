@@ -7,9 +7,8 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.tables import Table
+from sottovoce.tables import Schema, Table
 from sottovoce.tables.addresses import DataFile
-from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.row_groups import CutTable, row_groups, tables
 
 _BATCH_ROWS: Final = 1 << 16  # decoded and encoded at once
@@ -19,45 +18,43 @@ class EncodedRows(CutTable):
     """Rows of Parquet files, through a schema.
 
     Each row is encoded by itself with public facts, so how rows are cut into partitions and batches changes nothing.
-
-    ``encoder``: of a schema with a target.
     """
 
     dtype = np.dtype(np.float64)  # as one machine encodes
     feature_names: tuple[str, ...] = ()
 
-    def __init__(self, files: Sequence[DataFile], encoder: Encoder) -> None:
-        self.encoder, self.has_sparse_rows = encoder, encoder.sparse
-        self.feature_names = encoder.feature_names
-        self._of(row_groups(files, partial(_check_columns, encoder)))
+    def __init__(self, files: Sequence[DataFile], schema: Schema) -> None:
+        self.schema, self.has_sparse_rows = schema, schema.sparse
+        self.feature_names = schema.feature_names
+        self._of(row_groups(files, partial(_check_columns, schema)))
 
     @property
     def shape(self) -> tuple[int, int]:
-        return self._n_rows, self.encoder.n_features
+        return self._n_rows, self.schema.n_features
 
     @property
     def entries_a_row(self) -> int:
         # an entry of CSR takes its number and its place
-        return 2 * len(self.encoder.schema.feature_columns) if self.has_sparse_rows else self.shape[1]
+        return 2 * len(self.schema.feature_columns) if self.has_sparse_rows else self.shape[1]
 
     def labels(self) -> NDArray[Any]:
-        return np.concatenate([self.encoder.labels(cells) for cells in self._tables([str(self.encoder.schema.target)])])
+        return np.concatenate([self.schema.labels(cells) for cells in self._tables([str(self.schema.target)])])
 
     def groups(self) -> NDArray[Any]:
         """Return whose row each is."""
-        return np.concatenate([self.encoder.groups(cells) for cells in self._tables([str(self.encoder.schema.unit)])])
+        return np.concatenate([self.schema.groups(cells) for cells in self._tables([str(self.schema.unit)])])
 
     def _read(self, n_threads: int) -> Generator[Any]:
-        for cells in self._tables([column.name for column in self.encoder.schema.feature_columns]):
-            yield self.encoder.features(cells)
+        for cells in self._tables([column.name for column in self.schema.feature_columns]):
+            yield self.schema.features(cells)
 
     def _tables(self, names: Sequence[str]) -> Iterator[Table]:
         return tables(self._pieces, names, _BATCH_ROWS)
 
 
-def _check_columns(encoder: Encoder, schema: Any, file: DataFile) -> None:
-    cells = Table.of_rows(schema.empty_table(), file.shown)
-    for name in (*(column.name for column in encoder.schema.feature_columns), str(encoder.schema.target)):
+def _check_columns(schema: Schema, found: Any, file: DataFile) -> None:
+    cells = Table.of_rows(found.empty_table(), file.shown)
+    for name in (*(column.name for column in schema.feature_columns), schema.require_target().name):
         cells.cells(name)  # says which columns there are
-    if encoder.schema.unit is not None:
-        cells.cells(encoder.schema.unit).refuse_as_names()
+    if schema.unit is not None:
+        cells.cells(schema.unit).refuse_as_names()

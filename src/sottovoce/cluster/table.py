@@ -149,7 +149,6 @@ class DaskTable(RemoteTable):
         from sottovoce.cluster.encoded import EncodedRows
         from sottovoce.cluster.parquet import partitions_of
         from sottovoce.tables.addresses import found_files
-        from sottovoce.tables.encoding import Encoder
         from sottovoce.tables.parquet import ParquetTable
 
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
@@ -160,7 +159,7 @@ class DaskTable(RemoteTable):
         if (features, target, dtype) != (None, None, "float32"):
             raise ParameterError("features, target and dtype are for a table without a schema, which says them.")
         schema.require_confirmed()
-        rows = EncodedRows(found_files(path, ".parquet", filesystem), Encoder(schema))
+        rows = EncodedRows(found_files(path, ".parquet", filesystem), schema)
         sources = partitions_of(rows, limits, partitions, storage)
         encoded = cls(client, sources, rows.feature_names, schema.target, read=False, **options)
         encoded._groups = None if schema.unit is None else rows.groups

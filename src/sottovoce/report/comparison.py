@@ -185,7 +185,6 @@ def _short(entries: Mapping[str, Any], key: str) -> str:
 def same_schema(guarantee: Guarantee, entry: Mapping[str, Any]) -> Check:
     """Compare the text of the schema with its digest, and with the features and labels that were trained."""
     from sottovoce.tables import Schema
-    from sottovoce.tables.encoding import Encoder
 
     if dict(entry) != guarantee.to_dict()["schema"]:
         return Check("schema", False, "the text of the schema is not the one that its SHA-256 is about")
@@ -193,12 +192,11 @@ def same_schema(guarantee: Guarantee, entry: Mapping[str, Any]) -> Check:
     try:
         schema = Schema.from_dict(tomllib.loads(guarantee.schema))
         labelled = schema.target is not None  # with features alone, of a `SchemaEncoder`, it says nothing of labels
-        n_features = Encoder(schema, labelled=labelled).n_features
     except (SottovoceError, ValueError, RecursionError) as error:
         return Check("schema", False, f"its text is not a schema: {error}")
     parameters = guarantee.parameters
-    if n_features != parameters.get("n_features"):
-        said = f"it makes {n_features} features, and {parameters.get('n_features')!r} were trained"
+    if schema.n_features != parameters.get("n_features"):
+        said = f"it makes {schema.n_features} features, and {parameters.get('n_features')!r} were trained"
         return Check("schema", False, said)
     arguments: Any = parameters.get("arguments")
     for name, described in {"classes": schema.classes, "label_bounds": schema.label_bounds}.items():

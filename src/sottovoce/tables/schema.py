@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import re
 import tomllib
 from collections import Counter
@@ -9,7 +10,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from numbers import Real
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from sottovoce._files import at_home
 from sottovoce._validation import nearest
@@ -20,11 +24,15 @@ from sottovoce.tables._toml import toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level
 from sottovoce.tables.column import Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn, is_date
+from sottovoce.tables.encoding import Features, encoded
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.numeric import NumericColumn
+from sottovoce.tables.table import Table
 
 FORMAT = "sottovoce-schema"
 VERSION = 1
+_DENSE_FEATURES: Final = 32
+_DENSE_SHARE: Final = 0.2
 _KEYS = ("format", "version", "confirmed", "target", "unit", "max_rows_per_unit", "table", "columns")
 _PART = r"[^\s.=,\[\]{}#]"
 _LONG_KEY = re.compile(rf"(?<!{_PART})(?:{_PART}+[ \t]*\.[ \t]*){{100}}")
@@ -136,6 +144,34 @@ class Schema:
         return tuple(column for column in self.columns if column.name != self.target and column.feature_names)
 
     @property
+    def feature_names(self) -> tuple[str, ...]:
+        """The names of the features, in order."""
+        return tuple(name for column in self.feature_columns for name in column.feature_names)
+
+    @property
+    def n_features(self) -> int:
+        """The number of features."""
+        return len(self.feature_names)
+
+    @property
+    def data_norm(self) -> float:
+        """The public bound on the norm of an encoded row: the square root of the number of feature columns.
+
+        Each of them becomes a block of the row with at most one entry that is not zero, and that within [-1, 1].
+        """
+        return math.sqrt(len(self.feature_columns))
+
+    @property
+    def nonnegative(self) -> bool:
+        """Whether no entry of an encoded row can be negative, whatever the data."""
+        return all(column.nonnegative for column in self.feature_columns)
+
+    @property
+    def sparse(self) -> bool:
+        """Whether rows are encoded as CSR: when they are wide, and less than a fifth of a row can be filled."""
+        return self.n_features > _DENSE_FEATURES and (len(self.feature_columns) < _DENSE_SHARE * self.n_features)
+
+    @property
     def classes(self) -> tuple[Level, ...] | None:
         """The classes of a categorical target; None for another one, or none."""
         column = None if self.target is None else self[self.target]
@@ -173,6 +209,36 @@ class Schema:
             unit=self.unit if name is None else name,
             max_rows_per_unit=self.max_rows_per_unit if max_rows is None else max_rows,
         )
+
+    def require_target(self) -> Column:
+        """Return the column to predict; raises SchemaError if there is none."""
+        if self.target is None:
+            raise SchemaError('the schema names no target. Write target = "NAME" at its start, or give target="NAME".')
+        return self[self.target]
+
+    def features(self, table: Table, *, dtype: npt.DTypeLike = np.float64) -> Features:
+        """Encode the feature columns of a table, as `SchemaEncoder.transform` does.
+
+        Raises TableError if a column is missing, or a cell breaks what the schema says.
+        """
+        return encoded(table, self.feature_columns, self.layout.missing, sparse=self.sparse, dtype=dtype)
+
+    def labels(self, table: Table) -> npt.NDArray[Any]:
+        """Return the target column of a table: classes with the type they have in the schema, or float64 numbers.
+
+        Raises TableError if the column is missing, or a label is missing, unknown or out of bounds.
+        """
+        column = self.require_target()
+        return column.labels(table.cells(column.name), self.layout.missing)
+
+    def groups(self, table: Table) -> npt.NDArray[np.object_]:
+        """Return whose row each is, None where that is missing; raises SchemaError if the schema names no unit.
+
+        Raises TableError if the column is not in the table, or holds neither texts nor numbers.
+        """
+        if self.unit is None:
+            raise SchemaError('the schema names no unit. Write unit = "COLUMN", the column that says whose row it is.')
+        return table.cells(self.unit).named(self.layout.missing)
 
     def require_confirmed(self) -> None:
         """Refuse a draft.

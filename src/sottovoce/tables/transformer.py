@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sottovoce.exceptions import ParameterError, SchemaError, TableError
-from sottovoce.tables.encoding import Encoder, Features
+from sottovoce.tables.encoding import Features
 from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import Table
 
@@ -80,7 +80,7 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     @property
     def data_norm(self) -> float:
         """The public bound on the norm of an encoded row: the square root of the number of encoded columns."""
-        return self._encoder().data_norm
+        return self.described().data_norm
 
     def fit(self, X: Any, y: Any = None) -> Self:
         """Check that the columns are there; no value is read.
@@ -130,8 +130,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         TableError
             If a column is missing, or a cell breaks what the schema says; the message names row, column and remedy.
         """
-        encoder = self._encoder()
-        rows = encoder.features(_table(X, encoder.schema), dtype=self.dtype)
+        schema = self.described()
+        rows = schema.features(_table(X, schema), dtype=self.dtype)
         if self.sparse_output == "auto" or sp.issparse(rows) == self.sparse_output:
             return rows
         return sp.csr_matrix(rows) if self.sparse_output else rows.toarray()  # type: ignore[union-attr]
@@ -147,8 +147,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of shape (n_samples,)
         """
-        encoder = self._encoder()
-        return Encoder(encoder.schema).labels(_table(X, encoder.schema))
+        schema = self.described()
+        return schema.labels(_table(X, schema))
 
     def groups(self, X: Any) -> npt.NDArray[np.object_]:
         """Return whose row each is, from the unit column of a frame, for ``fit(..., groups=)``; None where missing.
@@ -166,8 +166,8 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         SchemaError
             If the schema names no unit.
         """
-        encoder = self._encoder()
-        return encoder.groups(_table(X, encoder.schema))
+        schema = self.described()
+        return schema.groups(_table(X, schema))
 
     def get_feature_names_out(self, input_features: Any = None) -> npt.NDArray[np.object_]:
         """Return the names of the features, such as ``age``, ``age<25``, ``sex=F`` and ``age is missing``.
@@ -181,14 +181,11 @@ class SchemaEncoder(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         -------
         ndarray of str
         """
-        return np.array(self._encoder().feature_names, dtype=object)
+        return np.array(self.described().feature_names, dtype=object)
 
     def described(self) -> Schema:
         """Return the schema that tables are read with: the one that `fit` saw, or the one that is given."""
         return getattr(self, "_described", None) or self._read()
-
-    def _encoder(self) -> Encoder:
-        return Encoder(self.described(), labelled=False)
 
     def _read(self) -> Schema:
         if isinstance(self.schema, Schema):

@@ -12,7 +12,6 @@ from sottovoce.cli._options import Reading
 from sottovoce.cli._rows import OpenedTable, open_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import IgnoredColumn, NumericColumn, Schema
-from sottovoce.tables.encoding import Encoder
 
 N = 200
 PEOPLE = np.array([None if row % 10 == 0 else f"p{row % 61}" for row in range(N)], dtype=object)
@@ -26,8 +25,8 @@ def opened(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ope
     path.write_text("x,y,who\n" + "".join(f"{k},{k},{who or ''}\n" for k, who in enumerate(PEOPLE)))
     numbers = NumericColumn("x", bounds=(0, N)), NumericColumn("y", bounds=(0, N)), IgnoredColumn("who")
     unit = ("who", 1) if request.param else (None, None)
-    encoder = Encoder(Schema(numbers, target="y").with_unit(*unit))
-    return open_rows(encoder, Reading(None, None, None, 0, None, None), path, quiet=True)
+    schema = Schema(numbers, target="y").with_unit(*unit)
+    return open_rows(schema, Reading(None, None, None, 0, None, None), path, quiet=True)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])
@@ -57,8 +56,8 @@ def test_the_operating_system_throws_the_coins_unless_there_is_a_seed(opened: Op
 
 
 def test_nothing_is_read_for_the_coins(opened: OpenedTable, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Encoder, "features", None)
-    monkeypatch.setattr(Encoder, "groups", None)
+    monkeypatch.setattr(Schema, "features", None)
+    monkeypatch.setattr(Schema, "groups", None)
     split = split_by_coins(opened, 0.5, 0)
     n_rows = split.training.n_rows, split.held_out.n_rows
     assert sum(n_rows) == (N if opened.groups is None else 2 * N)

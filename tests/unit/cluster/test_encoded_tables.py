@@ -10,7 +10,6 @@ import sottovoce as sv
 from sottovoce.exceptions import ParameterError, SchemaError, TableError
 from sottovoce.ledger import Ledger
 from sottovoce.tables import Schema, read_table
-from sottovoce.tables.encoding import Encoder
 from support.commands import incomes
 
 distributed = pytest.importorskip("distributed")
@@ -43,22 +42,22 @@ def fitted(kind: type, table: object, y: object = None, **options: object):
 
 @pytest.mark.parametrize("kind", [sv.DPLinearSVC, sv.DPLogisticRegression])
 def test_the_model_is_that_of_one_machine_however_the_table_is_cut(client, path, kind):
-    table, encoder = read_table(path), Encoder(SCHEMA)
-    here = fitted(kind, encoder.features(table), encoder.labels(table))
+    table = read_table(path)
+    here = fitted(kind, SCHEMA.features(table), SCHEMA.labels(table))
     for partitions in (1, 7):
         with DaskTable.from_parquet(client, path, schema=SCHEMA, partitions=partitions) as rows:
-            assert rows.feature_names == encoder.feature_names
+            assert rows.feature_names == SCHEMA.feature_names
             there = fitted(kind, rows)
         assert there.coef_.tolist() == here.coef_.tolist()
         assert there.guarantee_.statement() == here.guarantee_.statement()
 
 
 def test_people_are_those_of_the_unit(client, path):
-    table, encoder = read_table(path), Encoder(BY_PERSON)
+    table = read_table(path)
     more = {"solver": "newton", "max_rows_per_group": 2}
     here = sv.DPLogisticRegression(
         epsilon=1.0, delta=1e-5, data_norm=2**0.5, classes=["low", "high"], random_state=3, **more
-    ).fit(encoder.features(table), encoder.labels(table), groups=encoder.groups(table))
+    ).fit(BY_PERSON.features(table), BY_PERSON.labels(table), groups=BY_PERSON.groups(table))
     with DaskTable.from_parquet(client, path, schema=BY_PERSON) as rows:
         there = fitted(sv.DPLogisticRegression, rows, **more)
     assert there.coef_.tolist() == here.coef_.tolist()

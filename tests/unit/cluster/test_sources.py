@@ -19,13 +19,12 @@ from sottovoce.cluster.sources import RowsDigest
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables import CategoricalColumn, NumericColumn, ParquetTable, Schema, read_table
 from sottovoce.tables.addresses import found_files
-from sottovoce.tables.encoding import Encoder
 
 AGE, TOWN = NumericColumn("age", bounds=(0, 100)), CategoricalColumn("town", categories=("ulm", "bonn", "jena"))
 SICK = CategoricalColumn("sick", categories=("no", "yes"))
 MANY = CategoricalColumn("code", categories=tuple(f"c{k}" for k in range(40)))
-DENSE = Encoder(Schema((AGE, TOWN, SICK), target="sick"))
-SPARSE = Encoder(Schema((AGE, MANY, SICK), target="sick"))
+DENSE = Schema((AGE, TOWN, SICK), target="sick")
+SPARSE = Schema((AGE, MANY, SICK), target="sick")
 NUMBERS: dict[str, Any] = {"features": ["age", "cost"], "target": "sick"}
 KINDS = [NUMBERS, DENSE, SPARSE]
 
@@ -51,7 +50,7 @@ def opened(
     path: Path, kind: Any, partitions: int | None = 1, storage: str | None = None, limits: tuple[int, ...] = (0, 0),
     **options: Any,
 ) -> list[ParquetSource]:  # fmt: skip
-    is_encoded = isinstance(kind, Encoder)
+    is_encoded = isinstance(kind, Schema)
     table = EncodedRows(found_files(path, ".parquet"), kind) if is_encoded else ParquetTable(path, **kind | options)
     return partitions_of(table, limits, partitions, storage)
 
@@ -74,7 +73,7 @@ def rows_of(held: Any) -> np.ndarray:
 
 def whole(folder: Path, kind: Any) -> tuple[np.ndarray, np.ndarray]:
     """Read all files on one machine."""
-    if not isinstance(kind, Encoder):
+    if not isinstance(kind, Schema):
         table = pa.concat_tables(pq.read_table(folder / f"{name}.parquet") for name in "ab")
         return np.transpose([table["age"], table["cost"]]).astype(np.float32), np.array(table["sick"].to_pylist())
     tables = [read_table(folder / f"{name}.parquet") for name in "ab"]

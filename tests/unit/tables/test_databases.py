@@ -14,7 +14,6 @@ from typer.testing import CliRunner
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables import Schema, database, read_table
 from sottovoce.tables.database import Database
-from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.reading import open_table
 from support.postgres import PostgresServer
 
@@ -87,11 +86,10 @@ def sql(running: PostgresServer, text: str) -> None:
 
 
 def encoded(address: object, **options: Any) -> tuple[bytes, list[str], int]:
-    encoder = Encoder(SCHEMA)
     opened = open_table(address, most_rows=257, **options)  # type: ignore[arg-type]
     n_rows = opened.n_rows
     parts = list(opened.batches([*SCHEMA.column_names]))
-    X, y = np.vstack([encoder.features(part) for part in parts]), [encoder.labels(part) for part in parts]
+    X, y = np.vstack([SCHEMA.features(part) for part in parts]), [SCHEMA.labels(part) for part in parts]
     return X.tobytes(), np.concatenate(y).tolist(), n_rows
 
 

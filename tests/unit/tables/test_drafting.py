@@ -22,7 +22,6 @@ from sottovoce.tables import (
     looking,
 )
 from sottovoce.tables.drafting import MARK, round_outward
-from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.looking import Look
 from sottovoce.tables.reading import open_table
 
@@ -91,8 +90,8 @@ def test_each_kind_of_column_is_proposed(tmp_path: Path, kind: str) -> None:
     whole = open_table(path).whole()
     assert draft_schema(open_table(path, most_rows=64), target="y") == text == draft_schema(whole, target="y")
     known = Schema(tuple(each for each in schema.columns if each.name != "endless"), target="y", layout=schema.layout)
-    assert Encoder(known).features(whole).shape == (N_ROWS, Encoder(known).n_features)
-    assert Encoder(known).labels(whole).tolist() == frame()["y"].tolist()
+    assert known.features(whole).shape == (N_ROWS, known.n_features)
+    assert known.labels(whole).tolist() == frame()["y"].tolist()
 
 
 def test_every_line_from_the_data_is_marked_and_a_draft_is_refused_until_it_is_confirmed(tmp_path: Path) -> None:
@@ -137,7 +136,7 @@ def test_a_column_without_a_name_is_no_feature(tmp_path: Path, values: Any, n_ro
     data = pd.DataFrame({name: values[:n_rows], "x": ROWS[:n_rows] / 7, "y": np.where(ROWS[:n_rows] % 2, "a", "b")})
     data.to_csv(tmp_path / "t.csv", index=False)
     schema = schema_of(draft_schema(open_table(tmp_path / "t.csv"), target="y"), tmp_path)
-    assert Encoder(schema).features(Table.from_frame(pd.read_csv(tmp_path / "t.csv"))).shape == (n_rows, 1)
+    assert schema.features(Table.from_frame(pd.read_csv(tmp_path / "t.csv"))).shape == (n_rows, 1)
 
 
 def test_texts_of_many_values_are_left_out_unless_they_are_the_target(tmp_path: Path) -> None:

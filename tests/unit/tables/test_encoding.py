@@ -14,7 +14,6 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import SchemaError, TableError
 from sottovoce.tables import CategoricalColumn, Column, IgnoredColumn, Layout, NumericColumn, Schema, Table, read_table
-from sottovoce.tables.encoding import Encoder
 
 TARGET = CategoricalColumn("y", categories=("no", "yes"), aliases=(("yes.", "yes"),))
 MARKERS = ("?", "")
@@ -94,7 +93,7 @@ def category(column: CategoricalColumn, text: Any) -> Any:
 
 
 def features(columns: tuple[Column, ...], cells: dict[str, pa.Array]) -> np.ndarray:
-    rows = Encoder(Schema((*columns, TARGET), target="y", layout=Layout(missing=MARKERS))).features(
+    rows = Schema((*columns, TARGET), target="y", layout=Layout(missing=MARKERS)).features(
         Table.from_frame(pa.table(cells))
     )
     return rows.toarray() if sp.issparse(rows) else rows
@@ -153,34 +152,34 @@ def test_a_row_is_its_cells_side_by_side_and_within_its_bound(columns: tuple[Col
     rows = data.draw(st.lists(st.tuples(*(cells for cells, _ in kinds)), min_size=1, max_size=8))
     cells = [pa.array(own, kind) for own, (_, kind) in zip(zip(*rows, strict=True), kinds, strict=True)]
     table = Table.from_frame(pa.table([*cells, cells[0]], names=[*(one.name for one in columns), "further"]))
-    encoder = Encoder(Schema((IgnoredColumn("further"), *columns, TARGET), target="y", layout=Layout(missing=MARKERS)))
-    X = encoder.features(table)
+    schema = Schema((IgnoredColumn("further"), *columns, TARGET), target="y", layout=Layout(missing=MARKERS))
+    X = schema.features(table)
     assert sp.issparse(X) == (columns is WIDE)
     if sp.issparse(X):
         assert (X.data != 0.0).all() and X.has_canonical_format and X.indices.dtype == X.indptr.dtype == np.int32
         X = X.toarray()
     each = [[expected(column, cell) or [] for column, cell in zip(columns, row, strict=True)] for row in rows]
     np.testing.assert_allclose(X, [list(itertools.chain(*row)) for row in each], rtol=0, atol=1e-12)
-    assert encoder.data_norm == len(columns) ** 0.5
-    assert np.linalg.norm(X, axis=1).max() <= encoder.data_norm
-    assert X.min() >= (0.0 if encoder.nonnegative else -1.0)
+    assert schema.data_norm == len(columns) ** 0.5
+    assert np.linalg.norm(X, axis=1).max() <= schema.data_norm
+    assert X.min() >= (0.0 if schema.nonnegative else -1.0)
 
 
 @pytest.mark.parametrize("column", [*NUMERIC, *CATEGORICAL, IgnoredColumn("x")])
 def test_what_cannot_be_negative_is_told_by_the_schema(column: Column) -> None:
-    encoder = Encoder(Schema((CategoricalColumn("z", categories=("u", "v")), column, TARGET), target="y"))
-    assert encoder.nonnegative == (not isinstance(column, NumericColumn) or column.bins is not None)
+    schema = Schema((CategoricalColumn("z", categories=("u", "v")), column, TARGET), target="y")
+    assert schema.nonnegative == (not isinstance(column, NumericColumn) or column.bins is not None)
 
 
 def test_the_type_of_entries_and_columns_that_are_lacking() -> None:
-    encoder = Encoder(Schema(NARROW, target=None), labelled=False)
+    schema = Schema(NARROW, target=None)
     table = Table.from_frame(pa.table({"x0": [1.0], "x1": [6.0], "x3": ["a"]}))
     with pytest.raises(TableError, match=r"the frame: there is no column 'x2' among its 3"):
-        encoder.features(table)
+        schema.features(table)
     whole = Table.from_frame(pa.table({"x0": [1.0], "x1": [6.0], "x2": [4], "x3": ["a"]}))
-    assert encoder.features(whole, dtype=np.float32).dtype == np.float32
+    assert schema.features(whole, dtype=np.float32).dtype == np.float32
     with pytest.raises(SchemaError, match=r'the schema names no target\. .*target="NAME"'):
-        Encoder(Schema(NARROW))
+        schema.labels(whole)
 
 
 def test_unknown_categories_are_named_with_their_lines(tmp_path: Path) -> None:
@@ -192,7 +191,7 @@ def test_unknown_categories_are_named_with_their_lines(tmp_path: Path) -> None:
         r"\(and 'blue' \(line 5\), 'pink' \(line 7\)\)\. .*unknown = \"ignore\".* Did you mean 'green'\?"
     )
     with pytest.raises(TableError, match=message):
-        Encoder(schema).features(read_table(path))
+        schema.features(read_table(path))
 
 
 # ----------------------------- labels
@@ -209,8 +208,8 @@ LABELS = [
 
 @pytest.mark.parametrize(("column", "cells", "labels", "kind"), LABELS)
 def test_labels_have_the_type_of_the_schema(column: Column, cells: list[Any], labels: list[Any], kind: str) -> None:
-    encoder = Encoder(Schema((NumericColumn("x", bounds=(0, 1)), column), target="y"))
-    y = encoder.labels(Table.from_frame(pa.table({"y": cells})))
+    schema = Schema((NumericColumn("x", bounds=(0, 1)), column), target="y")
+    y = schema.labels(Table.from_frame(pa.table({"y": cells})))
     assert (y.dtype.kind, y.tolist()) == (kind, labels)
     wrong = [
         (None, r"row 2, column 'y': the label is missing\. Remove the row"),
@@ -220,9 +219,9 @@ def test_labels_have_the_type_of_the_schema(column: Column, cells: list[Any], la
         wrong[1:] = [] if column.outside == "clip" else [(10.01, r"row 2, column 'y': 10\.01 lies outside the bounds")]
     for cell, message in wrong:
         with pytest.raises(TableError, match=message):
-            encoder.labels(Table.from_frame(pa.table({"y": [*cells[:2], cell]})))
+            schema.labels(Table.from_frame(pa.table({"y": [*cells[:2], cell]})))
     with pytest.raises(TableError, match=r"the frame: there is no column 'y' among its 1"):
-        encoder.labels(Table.from_frame(pa.table({"a": [1]})))
+        schema.labels(Table.from_frame(pa.table({"a": [1]})))
 
 
 @pytest.mark.parametrize(

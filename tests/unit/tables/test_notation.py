@@ -13,7 +13,6 @@ import pytest
 import sottovoce as sv
 from sottovoce.exceptions import TableError
 from sottovoce.tables import DateColumn, IgnoredColumn, NumericColumn, Schema, Table, draft_schema
-from sottovoce.tables.encoding import Encoder
 from sottovoce.tables.notation import DATE_FORMATS, DateNotation, NumberNotation
 from support.pairs import by_pairs
 
@@ -53,8 +52,8 @@ def test_numbers_are_read_and_drafted_as_written(marks: tuple[str, str | None], 
     frame = pd.DataFrame({"x": [written(value, decimal, thousands, symbol) for value in VALUES * 3], "y": [*"ab"] * 15})
     known, schema = drafted(frame.assign(x=VALUES * 3), target="y"), drafted(frame, target="y")
     assert isinstance(schema["x"], NumericColumn) and schema["x"].bounds == known["x"].bounds
-    read = Encoder(schema).features(Table.from_frame(frame))
-    assert np.array_equal(read, Encoder(known).features(Table.from_frame(frame.assign(x=VALUES * 3))))
+    read = schema.features(Table.from_frame(frame))
+    assert np.array_equal(read, known.features(Table.from_frame(frame.assign(x=VALUES * 3))))
     assert Schema.from_dict(schema.to_dict()) == schema
 
 
@@ -134,7 +133,7 @@ def test_a_draft_reads_dates_as_they_are_written(form: str) -> None:
     assert schema["d"].bounds == (datetime.date(min(years), 1, 1), datetime.date(max(years), 12, 31))
     days = pd.DataFrame({"d": [datetime.datetime.combine(day.date(), datetime.time()) for day in DAYS]})
     wanted = features({"d": schema["d"].bounds}, days)
-    assert np.asarray(Encoder(schema).features(Table.from_frame(frame))).tolist() == wanted
+    assert np.asarray(schema.features(Table.from_frame(frame))).tolist() == wanted
     assert "day or month first" not in text
 
 

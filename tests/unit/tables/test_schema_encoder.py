@@ -17,7 +17,6 @@ from sklearn.pipeline import make_pipeline
 import sottovoce as sv
 from sottovoce.exceptions import ParameterError, SchemaError, TableError
 from sottovoce.tables import Schema, Table
-from sottovoce.tables.encoding import Encoder
 
 FACTS = {"age": {"bounds": (0, 100), "missing": "indicator"}, "sex": ["F", "M"]}
 NAMES = ["age", "age is missing", "sex=F", "sex=M"]
@@ -40,7 +39,7 @@ def test_a_schema_and_its_file_give_what_the_command_line_has(tmp_path: Path) ->
     path = tmp_path / "schema.toml"
     schema = Schema.from_columns({**FACTS, "name": list("abcd")}, target="name", unit="id")
     path.write_text(schema.to_toml())
-    wanted = Encoder(schema).features(Table.from_frame(PEOPLE)).tolist()
+    wanted = schema.features(Table.from_frame(PEOPLE)).tolist()
     for given in (schema, path, str(path)):
         encoder = sv.SchemaEncoder(given).fit(PEOPLE)
         assert encoder.transform(PEOPLE).tolist() == wanted == ROWS

@@ -10,8 +10,7 @@ from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._output import check_output, print_columns, print_rows, tell
-from sottovoce.cli._parameters import Parameters, options_of
-from sottovoce.cli._parse import parse_bounds, parse_classes, parse_numbers
+from sottovoce.cli._parse import parse_numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._options import MAY_BE_MISSING, SCHEMA, TARGET, read_protocol
 from sottovoce.exceptions import ParameterError
@@ -22,24 +21,14 @@ if TYPE_CHECKING:
     from sottovoce.local.planning import CollectionPlan
 
 
-@options_of(
-    Protocol, epsilon={}, n_features={"text": "Instead of a schema: rows of so many numbers."},
-    classes={"kind": str | None, "reader": parse_classes},
-    label_bounds={"kind": str | None, "reader": parse_bounds}, scale={},
-)  # fmt: skip
-class _Rows(Parameters):
-    """What a report costs, and of which rows it is where no schema says so."""
-
-
-@cli.with_groups
 def protocol(
     *,
-    rows: _Rows,
+    epsilon: float = cli.option("--epsilon", "Privacy loss of one report.", default=cli.REQUIRED),
     out: Path = cli.option("--out", "Where to write the protocol (JSON).", default=cli.REQUIRED),
     n_expected: int = cli.option(
         "--n-expected", "Public. About how many reports will be collected.", default=cli.REQUIRED
     ),
-    schema: Path | None = SCHEMA,
+    schema: Path = cli.option("--schema", "Public facts about the features and the label (TOML).", default=cli.REQUIRED),
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
     force: cli.ForceOption = False,
@@ -47,16 +36,8 @@ def protocol(
 ) -> None:
     """Write the public parameters of a collection: what devices send, and what it may reveal."""
     check_output("--out", out, inputs=[schema], overwrite=force)
-    if schema is not None:
-        cli.refuse_fields(
-            "is for --n-features: a schema says it", rows, "n_features", "classes", "label_bounds", "scale"
-        )
-        rest = protocol_arguments(confirmed_schema(schema, target), missing)
-    else:
-        cli.refuse_options("is for --schema", {"--target": target, "--missing": missing})
-        cli.require("--schema", rows.n_features, "give it, or --n-features for rows of numbers.")
-        rest = {"task": None if rows.label_bounds is None else "regression"}
-    made = Protocol.create(n_expected=n_expected, **rows.arguments() | rest)
+    described = protocol_arguments(confirmed_schema(schema, target), missing)
+    made = Protocol.create(epsilon=epsilon, n_expected=n_expected, **described)
     write_whole(out, made.to_json())
     told = {name: getattr(made, name) for name in ("epsilon", "task", "d", "degree")}
     tell(as_json, {"protocol": str(out), "id": made.id.hex(), **told}, lambda: print_rows(f"Protocol {out}", [

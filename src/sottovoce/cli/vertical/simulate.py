@@ -23,7 +23,6 @@ from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_para
 from sottovoce.exceptions import DataError, ParameterError, SchemaError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Schema
-from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical import Comparison, ComputeSite, Helper, Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -41,26 +40,26 @@ class _Split:
     """Who holds which columns of a table, and who the labels."""
 
     schema: Schema
-    encoders: Mapping[str, Encoder]  # by party, in order
+    parts: Mapping[str, Schema]  # by party, in order
     label_holder: str
 
     def read(self, path: Any, reading: cli.Reading) -> list[Party]:
         """Return the parties, each with its columns: row i is the same person everywhere."""
         table = reading.batches(path, self.schema.layout, names=self.schema.column_names).whole()
-        y = self.encoders[self.label_holder].labels(table)
+        y = self.parts[self.label_holder].labels(table)
         parties = [
             _party(name, each, each.features(table), y if name == self.label_holder else None)
-            for name, each in self.encoders.items()
+            for name, each in self.parts.items()
         ]
         note_unused(table, self.schema.column_names)
         return parties
 
     def stand_ins(self) -> list[Party]:
         """Return parties with the same facts and one empty row, to check a plan with."""
-        return [_party(name, each, np.zeros((1, each.n_features))) for name, each in self.encoders.items()]
+        return [_party(name, each, np.zeros((1, each.n_features))) for name, each in self.parts.items()]
 
 
-def _party(name: str, facts: Encoder, X: Any, y: Any = None) -> Party:
+def _party(name: str, facts: Schema, X: Any, y: Any = None) -> Party:
     return Party(X, name=name, y=y, data_norm=facts.data_norm, data_bound=1.0, nonnegative=facts.nonnegative)
 
 
@@ -74,7 +73,7 @@ def _split_schema(schema: Schema, given: Sequence[str], label_holder: str | None
             f"the schema names the unit {schema.unit!r}: between parties one aligned row is one person. Make a table "
             "with one row a person, and remove unit."
         )
-    Encoder(schema)  # it names a target
+    target = schema.require_target()
     columns = _by_name([column.name for column in schema.feature_columns], given)
     if len(columns) < 2:
         raise ParameterError(
@@ -85,12 +84,10 @@ def _split_schema(schema: Schema, given: Sequence[str], label_holder: str | None
         raise ParameterError(
             f"--label-holder {label_holder}: no party is named {label_holder!r}; there are {', '.join(columns)}."
         )
-    target = schema[str(schema.target)]
-    encoders = {
-        name: Encoder(replace(schema, columns=(*(schema[column] for column in held), target)))
-        for name, held in columns.items()
+    parts = {
+        name: replace(schema, columns=(*(schema[column] for column in held), target)) for name, held in columns.items()
     }
-    return _Split(schema=schema, encoders=encoders, label_holder=label_holder or next(iter(columns)))
+    return _Split(schema=schema, parts=parts, label_holder=label_holder or next(iter(columns)))
 
 
 def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[str]]:

@@ -108,10 +108,9 @@ def _new(
 
 def _check(spec: RunSpec, site: Site) -> None:
     """Refuse parameters that no parties could make good; what the others are like is not known here."""
-    encoder = site.encoder
     names = site.kit.federation.names
-    columns = [len(encoder.feature_names), *[1] * (len(names) - 1)]
-    bound = encoder.data_norm if math.isfinite(encoder.data_norm) else 1.0
+    columns = [site.schema.n_features, *[1] * (len(names) - 1)]
+    bound = site.schema.data_norm
     if "secure" in (spec.parameters.get("mechanism"), spec.parameters.get("aggregation")) and site.computing is None:
         raise ParameterError(
             f"{site.kit.site_file}: joint training needs the section [secure]: whom this site computes with, and "

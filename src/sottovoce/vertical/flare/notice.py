@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.filters import PrivacyFilter
-from sottovoce.tables.encoding import Encoder
+from sottovoce.tables import Schema
 from sottovoce.vertical.engines.site import ComputeSite, available_engines
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site
@@ -45,7 +45,7 @@ def notice(site: Site) -> Rows:
     if site.scoring_table is not None:
         yield "people to be scored", site.table_in_words("score")
     if not site.is_helper:
-        yield "always told", _told(site.encoder)
+        yield "always told", _told(site.schema)
     yield from _computing(site.computing)
     yield from ((f"will ({name})", ANSWERS[name].about) for name in sorted(train))
     yield from ((f"will, scoring ({name})", ANSWERS[name].about) for name in sorted(score))
@@ -64,10 +64,10 @@ def notice(site: Site) -> Rows:
     yield "models", str(site.models_folder)
 
 
-def _told(encoder: Encoder) -> str:
+def _told(schema: Schema) -> str:
     return (
-        f"the number of rows, and what the schema makes public: {encoder.n_features} features, norm of a row at most "
-        f"{encoder.data_norm:.6g}, entries within 1" + (", none negative" if encoder.nonnegative else "")
+        f"the number of rows, and what the schema makes public: {schema.n_features} features, norm of a row at most "
+        f"{schema.data_norm:.6g}, entries within 1" + (", none negative" if schema.nonnegative else "")
     )
 
 

@@ -234,7 +234,7 @@ def open_home(site: Site, purpose: str, **more: Any) -> Party:
 
 def make_estimator(spec: RunSpec, site: Site) -> VerticalEstimator:
     """Return the estimator that a run asks for, with the public facts of the coordinator's schema; not fitted."""
-    schema, more = site.encoder.schema, dict[str, Any]()
+    schema, more = site.schema, dict[str, Any]()
     kind = spec.estimator()
     if isinstance(kind, VerticalClassifier):
         if schema.classes is None or len(schema.classes) != 2:

@@ -17,7 +17,6 @@ import numpy as np
 from sottovoce._files import write_whole
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Schema, read_table
-from sottovoce.tables.encoding import Encoder
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.site_file import ALWAYS, PURPOSES, SCORING, BudgetEntry, Caps, read_site_file
@@ -70,8 +69,8 @@ class Site:
         return self.kit.name in self.kit.federation.helpers
 
     @cached_property
-    def encoder(self) -> Encoder:
-        """What turns the table into numbers, by the public facts of the schema.
+    def schema(self) -> Schema:
+        """The public facts about the table, which turn it into numbers.
 
         A schema that is wrong, or describes labels at a site that has none, is an error.
         """
@@ -81,15 +80,13 @@ class Site:
         try:
             schema.require_confirmed()
             if self.is_coordinator:
-                encoder = Encoder(schema)
+                schema.require_target()
             elif schema.target is not None:
                 raise SchemaError(
                     f"the schema names the target {schema.target!r}, and the labels are with the coordinator, "
                     f"{self.kit.federation.coordinator!r}. Leave the line out; if the column is a feature, describe it "
                     'as one, else write type = "ignore".'
                 )
-            else:
-                encoder = Encoder(schema, labelled=False)
         except SchemaError as error:
             raise SchemaError(f"{self.schema_file}: {error}") from None
         used = [column.name for column in schema.feature_columns] + ([schema.target] if schema.target else [])
@@ -99,7 +96,7 @@ class Site:
                     f"{self.schema_file}: the column {name!r} identifies people, so it can be neither a feature nor "
                     'the label. Write type = "ignore" for it, or leave it out of the schema.'
                 )
-        return encoder
+        return schema
 
     def allowed(self, purpose: str = "train") -> frozenset[str]:
         """Return the names of what is answered in runs of one purpose.
@@ -134,7 +131,7 @@ class Site:
             helper = Helper(self.kit.name, computing=self.computing, **more)
             return helper if self.random_state is None else helper.seed(self.random_state)
         X, ids, y, _ = self._read(purpose, labels)
-        encoder = self.encoder
+        schema = self.schema
         if purpose == "train" and self.computing is not None:
             more["computing"] = self.computing
         if purpose == "train" and self.budget is not None:
@@ -142,10 +139,10 @@ class Site:
         if ids is not None:
             more["least_people"] = self.caps.people or 1
         party = Party(
-            X, ids, name=self.kit.name, y=y, data_norm=encoder.data_norm, data_bound=1.0,
-            nonnegative=encoder.nonnegative, answers=self.allowed(purpose), **more,
+            X, ids, name=self.kit.name, y=y, data_norm=schema.data_norm, data_bound=1.0,
+            nonnegative=schema.nonnegative, answers=self.allowed(purpose), **more,
         )  # fmt: skip
-        party.feature_names = encoder.feature_names
+        party.feature_names = schema.feature_names
         party.most_models = MOST_MODELS
         if self.random_state is not None:
             party.seed(self.random_state)
@@ -172,7 +169,7 @@ class Site:
         """Read the table and count, for the eyes of its owner: what is not used, and why an alignment lacks rows."""
         path, id_column = self._source(purpose)
         X, ids, _, names = self._read(purpose, labels=False)
-        known = {*self.encoder.schema.column_names, id_column}
+        known = {*self.schema.column_names, id_column}
         unused = [name for name in names if name not in known]
         rows = f"{X.shape[0]:,} rows, {len(names)} columns of {path}"
         if unused:
@@ -185,14 +182,14 @@ class Site:
 
     def _read(self, purpose: str, labels: bool) -> tuple[Any, Any, Any, tuple[str, ...]]:
         path, id_column = self._source(purpose)
-        schema = self.encoder.schema
+        schema = self.schema
         may_lack = None if purpose == "train" or labels else schema.target
         table = read_table(path, layout=schema.layout, names=schema.column_names, may_lack=may_lack)
         wants_labels = self.is_coordinator and (purpose == "train" or labels)
         return (
-            self.encoder.features(table),
+            schema.features(table),
             None if id_column is None else table.cells(id_column).identifiers(schema.layout.missing),
-            self.encoder.labels(table) if wants_labels else None,
+            schema.labels(table) if wants_labels else None,
             table.column_names,
         )
 
