@@ -41,7 +41,6 @@ from sottovoce.evaluation.tables import (
     PLACING,
     CellCounts,
     ScoredRows,
-    StoredRows,
     Table,
     axes_of,
 )
@@ -51,7 +50,6 @@ from sottovoce.ledger.ledger import Ledger
 from sottovoce.privacy.adjacency import unit_of
 from sottovoce.randomness import Purpose, Streams
 
-_LABEL: Final = "label as it was read"
 _HOW: Final = "predict_proba", "decision_function"
 _COLUMNS: Final = re.compile("feature|columns are missing", re.IGNORECASE)  # in words of others about columns
 
@@ -157,9 +155,8 @@ def evaluate(
             if groups is None:
                 groups = X.groups()
             codes = person_codes(groups, _num_samples(X))
-            rows = _of(rows.whole(), kept_rows(codes, person, streams.generator(Purpose.SAMPLING)))
-        with closing(rows):
-            driven = released_tables(plan, rows, streams)
+            rows = rows.at(kept_rows(codes, person, streams.generator(Purpose.SAMPLING)))  # the others add to no count
+        driven = released_tables(plan, rows, streams)
         charge.check_plan(plan.event)
         charge.commit(driven.event)
         own = isinstance(model, DPLinearEstimator)
@@ -198,7 +195,7 @@ def evaluation_plan(
     )  # fmt: skip
 
 
-def released_tables(plan: EvaluationPlan, rows: ScoredRows | StoredRows, streams: Streams) -> Driven[dict[str, Table]]:
+def released_tables(plan: EvaluationPlan, rows: ScoredRows, streams: Streams) -> Driven[dict[str, Table]]:
     """Release the noisy tables, as planned.
 
     Counts are whole numbers: the tables are the same however the rows are cut into pieces.
@@ -253,12 +250,6 @@ def _check_columns(model: Any, X: Any) -> None:
                 raise ParameterError(f"{type(model).__name__} does not take the columns of X: {error}") from error
 
 
-def _of(rows: ScoredRows, kept: Any) -> ScoredRows:
-    """Return the rows that are used; the others add to no count."""
-    losses = None if rows.losses is None else (rows.losses[0][kept], rows.losses[1][kept])
-    return ScoredRows(rows.labels[kept], rows.scores[kept], rows.left_out[kept], losses)
-
-
 def task_of(model: Any) -> tuple[str, int]:
     """Return the kind of evaluation that a trained model allows, and its number of classes.
 
@@ -281,7 +272,7 @@ def task_of(model: Any) -> tuple[str, int]:
     return "classes, probabilities" if hasattr(model, "predict_proba") else "classes", n_classes
 
 
-def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows | StoredRows:
+def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows:
     """Read the table and score its rows; the first look at its values. A table on disk is read in blocks.
 
     Raises DataError if the labels or rows cannot be read as a table at all.
@@ -303,18 +294,20 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows |
         ) from None
 
 
-def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) -> StoredRows:
-    memory = X.row_memory(len(X))
-    rows = StoredRows(memory, losses=plan.task == "classes, probabilities")
-    memory.new(_LABEL)
+def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) -> ScoredRows:
+    room = X.row_memory(len(X)).zeros  # on disk, for a table that is
+    labels, scores, *losses = (room((len(X),), np.float64) for _ in range(4 if "losses" in plan.tables else 2))
+    rows = ScoredRows(labels, scores, room((len(X),), np.bool_), (losses[0], losses[1]) if losses else None)
     classes = None if plan.task == "regression" else model.classes_
     given: Iterator[tuple[slice, Any]] = iter(((slice(0, len(X)), y),)) if y is not None else X.label_blocks()
-    for place, labels in given:
-        memory.put(_LABEL, place, labels_of(plan, classes, labels))
+    for place, some in given:
+        labels[place] = labels_of(plan, classes, some)
     with closing(X.blocks()) as blocks:
         for place, block in blocks:
-            rows.put(place, _score_in_memory(plan, model, block, memory.get(_LABEL, place), block=True))
-    memory.drop(_LABEL)
+            found = _score_in_memory(plan, model, block, labels[place], block=True)
+            scores[place], rows.left_out[place] = found.scores, found.left_out
+            for column, values in zip(losses, found.losses or (), strict=True):
+                column[place] = values
     return rows
 
 

@@ -38,28 +38,36 @@ _VERSION: Final = 1
 _LEVEL: Final = 0.95
 _MOST_NODES: Final = 64  # more than any plan has: a file may come from anybody, and its measures must not take long
 
-# Every measure, in the order and in the words in which it is shown.
-NAMES: Final[dict[str, str]] = {
-    "accuracy": "accuracy",
-    "balanced_accuracy": "balanced accuracy",
-    "auc": "area under the ROC curve",
-    "log_loss": "log loss",
-    "brier": "Brier score",
-    "precision": "precision",
-    "recall": "recall",
-    "mse": "mean squared error",
-    "rmse": "root mean squared error",
-    "mae": "mean absolute error",
-    "r2": "R^2",
+# every measure, in the order in which it is shown: in words, and what it is
+MEASURES: Final[dict[str, tuple[str, str]]] = {
+    "accuracy": ("accuracy", "Share of rows whose class is predicted."),
+    "balanced_accuracy": ("balanced accuracy", "Mean over the classes of the share of their rows that is predicted."),
+    "auc": ("area under the ROC curve", "How often a row of the second class scores higher than one of the first."),
+    "log_loss": ("log loss", "Mean log loss, with probabilities cut to within 0.0003 and 0.9997; 0 is best."),
+    "brier": ("Brier score", "Mean squared error of the probabilities; summed over more than two classes. 0 is best."),
+    "precision": (
+        "precision",
+        "Share of rows predicted as the second class that are of it; the mean over more classes.",
+    ),
+    "recall": ("recall", "Share of rows of the second class predicted as such; the mean over more classes."),
+    "mse": (
+        "mean squared error",
+        "Labels and predictions are cut to the label bounds, residuals to `residual_bounds`.",
+    ),
+    "rmse": ("root mean squared error", "Root of `mse`, in the unit of the labels."),
+    "mae": ("mean absolute error", "Labels and predictions are cut to the label bounds."),
+    "r2": ("R^2", "Share of the variance of the labels that is explained; 1 is best."),
 }
 _SEEN: Final = 4.0  # standard deviations of noise: a count beyond is not noise alone
 _CLASSES: Final = ("accuracy", "balanced_accuracy", "precision", "recall")
 _NUMBERS: Final = ("mse", "rmse", "mae", "r2")
 
 
-def _measure(name: str, text: str) -> Any:
+def _measure(name: str) -> Any:
     """Return the property of one measure; None where the model does not allow it."""
-    return property(lambda found: found._found[name].value if name in found._found else None, doc=text)
+    return property(
+        lambda found: found._found[name].value if name in found._found else None, doc=MEASURES[name][1]
+    )  # fmt: skip
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,29 +97,17 @@ class Evaluation:
 
     # --- the measures
 
-    accuracy = _measure("accuracy", "Share of rows whose class is predicted.")
-    balanced_accuracy = _measure(
-        "balanced_accuracy", "Mean over the classes of the share of their rows that is predicted."
-    )
-    auc = _measure(
-        "auc", "Area under the ROC curve: how often a row of the second class scores higher than one of the first."
-    )
-    log_loss = _measure("log_loss", "Mean log loss, with probabilities cut to within 0.0003 and 0.9997.")
-    brier = _measure(
-        "brier", "Mean squared error of the probabilities; summed over the classes where there are more than two."
-    )
-    precision = _measure(
-        "precision", "Share of rows predicted as the second class that are of it; the mean over more than two classes."
-    )
-    recall = _measure(
-        "recall", "Share of rows of the second class that are predicted as such; the mean over more than two classes."
-    )
-    mse = _measure(
-        "mse", "Mean squared error; labels and predictions are cut to the label bounds, residuals to `residual_bounds`."
-    )
-    rmse = _measure("rmse", "Root of `mse`.")
-    mae = _measure("mae", "Mean absolute error; labels and predictions are cut to the label bounds.")
-    r2 = _measure("r2", "Share of the variance of the labels that is explained.")
+    accuracy = _measure("accuracy")
+    balanced_accuracy = _measure("balanced_accuracy")
+    auc = _measure("auc")
+    log_loss = _measure("log_loss")
+    brier = _measure("brier")
+    precision = _measure("precision")
+    recall = _measure("recall")
+    mse = _measure("mse")
+    rmse = _measure("rmse")
+    mae = _measure("mae")
+    r2 = _measure("r2")
 
     @property
     def intervals(self) -> dict[str, tuple[float, float]]:
@@ -225,15 +221,15 @@ class Evaluation:
             found = of_classes(table, level)
             if "losses" in self.tables:
                 found |= of_losses(self.tables["losses"], level)
-        return {name: found[name] for name in NAMES if name in found}
+        return {name: found[name] for name in MEASURES if name in found}
 
     # --- for people
 
     def heading(self, name: str) -> str:
         """Return a measure in words: those of one class of two name it."""
         if name not in ("precision", "recall") or self.classes is None or len(self.classes) > 2:
-            return NAMES[name]
-        return f"{NAMES[name]} of {self.classes[1]}"
+            return MEASURES[name][0]
+        return f"{MEASURES[name][0]} of {self.classes[1]}"
 
     def rows(self) -> list[tuple[str, str]]:
         """Return (heading, text) pairs for a readable table."""

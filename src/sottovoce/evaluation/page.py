@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from sottovoce._addresses import where_to_read
 from sottovoce._validation import filled_text
-from sottovoce.evaluation.evaluation import NAMES
+from sottovoce.evaluation.evaluation import MEASURES
 from sottovoce.evaluation.measures import in_words
 from sottovoce.evaluation.plan import COUNTS
 from sottovoce.report.pages._document import page
@@ -18,20 +18,6 @@ from sottovoce.report.verdict import verdict_of
 if TYPE_CHECKING:
     from sottovoce.evaluation.evaluation import Evaluation
 
-# in the words of somebody who has half a minute
-_MEANINGS: Final = {
-    "accuracy": "share of rows whose class is predicted rightly",
-    "balanced_accuracy": "the same for each class by itself, then the mean",
-    "auc": "how often a row of the second class scores higher than one of the first; 0.5 is a coin",
-    "log_loss": "how surprised the probabilities are by the labels; 0 is best",
-    "brier": "mean squared error of the probabilities; 0 is best",
-    "precision": "of the rows that are predicted as the second class: how many are of it",
-    "recall": "of the rows of the second class: how many are predicted as such",
-    "mse": "mean squared difference of label and prediction",
-    "rmse": "its root, in the unit of the labels",
-    "mae": "mean absolute difference of label and prediction",
-    "r2": "share of the variance of the labels that is explained; 1 is best",
-}
 _LARGEST_SHOWN: Final = 20  # classes of a confusion matrix
 _WIDEST: Final = 0.9  # of an interval of a share; where the noise hides everything there is nothing to show
 
@@ -54,13 +40,13 @@ def evaluation_page(found: Evaluation, *, title: str | None = None) -> str:
         sure=sure,
         left_out=max(0.0, found.n_left_out),
         measures=[
-            (found.heading(name), _MEANINGS[name], *in_words(getattr(found, name), *interval))
+            (found.heading(name), MEASURES[name][1].replace("`", ""), *in_words(getattr(found, name), *interval))
             for name, interval in found.intervals.items()
         ],
         roc=_roc(found) if binary else None,
         calibration=_calibration(found) if found.plan.task == "binary, probabilities" else None,
         confusion=_confusion(found),
-        missing=[f"{NAMES[name]}: {why}" for name, why in found.why_not.items() if name in ("auc", "log_loss")],
+        missing=[f"{MEASURES[name][0]}: {why}" for name, why in found.why_not.items() if name in ("auc", "log_loss")],
         privacy=_privacy(found),
         fingerprint=fingerprint(receipt),
     )

@@ -1,9 +1,9 @@
 """From scored rows to tables of whole counts, in each of which a row counts as exactly one, and to where nodes are."""
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,7 +12,6 @@ from sklearn.isotonic import isotonic_regression
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import AtHome, Ticks
-from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.evaluation.axes import Axis
 from sottovoce.evaluation.plan import PARTS, RANGE_CELLS, EvaluationPlan
 
@@ -26,9 +25,8 @@ _LABEL_NODES: Final = 1  # on each side of the middle
 PLACING: Final = ("range", "labels")  # the tables that place the nodes of others
 
 Placed = Mapping[str, tuple[Vector, float]]  # their released counts, and the noise in them
-BYTES_A_ROW: Final = 5 * 8 + 1  # at most
+BYTES_A_ROW: Final = 4 * 8 + 1  # at most
 _AT_ONCE: Final = 1 << 16
-_LABELS, _SCORES, _LEFT_OUT, _LOSSES, _SQUARES = "label", "score", "left out", "loss", "square"
 
 
 @dataclass(frozen=True)
@@ -41,15 +39,10 @@ class ScoredRows:
     left_out: NDArray[np.bool_]  # of shape (n,); rows without a label of the list, or without a score
     losses: tuple[Vector, Vector] | None = None  # log loss and squared loss of each row, for several classes
 
-    def pieces(self) -> "Iterator[ScoredRows]":
-        """Yield all rows, some at a time."""
-        yield self
-
-    def whole(self) -> "ScoredRows":
-        return self
-
-    def close(self) -> None:
-        """Give back what they take."""
+    def at(self, some: Any) -> "ScoredRows":
+        """Return rows in a slice, or chosen by a mask."""
+        losses = None if self.losses is None else (self.losses[0][some], self.losses[1][some])
+        return ScoredRows(self.labels[some], self.scores[some], self.left_out[some], losses)
 
 
 @dataclass(frozen=True)
@@ -124,17 +117,15 @@ class CellCounts(AtHome[Ticks]):
     name: str
     axes: tuple[Axis | None, Axis | None] | None = None
 
-    def on(self, part: "ScoredRows | StoredRows") -> Ticks:  # type: ignore[override]
-        total = None
-        for piece in part.pieces():
-            here = (
-                placing_cells(self.plan, self.name, piece)
-                if self.axes is None
-                else count(self.plan, self.name, self.axes, piece)
-            )
-            total = here if total is None else total + here
-        assert total is not None
-        return total
+    def on(self, part: ScoredRows) -> Ticks:  # type: ignore[override]
+        return sum(
+            self._of(part.at(slice(start, start + _AT_ONCE))) for start in range(0, len(part.labels) or 1, _AT_ONCE)
+        )
+
+    def _of(self, rows: ScoredRows) -> Ticks:
+        if self.axes is None:
+            return placing_cells(self.plan, self.name, rows)
+        return count(self.plan, self.name, self.axes, rows)
 
     def blank(self) -> Vector:
         if self.axes is None:
@@ -240,36 +231,3 @@ def _nodes(
     after = [end] if end is not None and end > high + between else []
     nodes = np.linspace(low if before or start is None else start, high if after or end is None else end, size)
     return (*before, *nodes.tolist(), *after)
-
-
-class StoredRows:
-    """The scored rows of an evaluation, put and taken some at a time.
-
-    ``losses``: whether rows have losses.
-    """
-
-    def __init__(self, memory: RowMemory, *, losses: bool) -> None:
-        self._memory, self._names = memory, (_LABELS, _SCORES, *((_LOSSES, _SQUARES) if losses else ()))
-        for name in self._names:
-            memory.new(name)
-        memory.new(_LEFT_OUT, dtype=np.bool_)
-
-    def put(self, place: slice, rows: ScoredRows) -> None:
-        for name, values in zip(self._names, (rows.labels, rows.scores, *(rows.losses or ())), strict=True):
-            self._memory.put(name, place, values)
-        self._memory.put(_LEFT_OUT, place, rows.left_out)
-
-    def pieces(self) -> Iterator[ScoredRows]:
-        for start in range(0, self._memory.n_rows, _AT_ONCE):
-            yield self._at(slice(start, min(start + _AT_ONCE, self._memory.n_rows)))
-
-    def whole(self) -> ScoredRows:
-        return self._at(slice(0, self._memory.n_rows))
-
-    def close(self) -> None:
-        self._memory.close()
-
-    def _at(self, place: slice) -> ScoredRows:
-        labels, scores, *losses = (self._memory.get(name, place) for name in self._names)
-        pair = (losses[0], losses[1]) if losses else None
-        return ScoredRows(labels, scores, self._memory.get(_LEFT_OUT, place), pair)
