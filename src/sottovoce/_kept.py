@@ -12,7 +12,7 @@ import weakref
 from pathlib import Path
 from typing import Final, NoReturn
 
-from sottovoce._files import sync_folder
+from sottovoce._files import sync_folder, whole_file
 from sottovoce.exceptions import ParameterError, StorageError
 
 _KEY_BYTES: Final = 32
@@ -100,12 +100,8 @@ class PrivateFolder:
         """
         path = self.path / "key"
         if not path.exists():
-            new = self.path / "key.new"
-            with os.fdopen(os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            with whole_file(path, private=True) as file:
                 file.write(secrets.token_bytes(_KEY_BYTES))
-                file.flush()
-                os.fsync(file.fileno())
-            new.replace(path)
             self.sync()
         secret = path.read_bytes()
         if len(secret) != _KEY_BYTES:

@@ -15,8 +15,8 @@ _VALUES: Final = {
     "receipt key --out": "key.pem", "local protocol --out": "protocol.json", "local randomize --out": "people.reports",
     "local export --out": "all.reports", "local survey --out": "survey", "--key": "key.pem",
     "--epsilon": "1", "--delta": "1e-6", "--model": "logistic", "--out": "model.json", "--n-samples": "10000",
-    "--n-expected": "10000", "--dataset": "people",
-    "--schema": "schema.toml", "--ledger": "sqlite:///budget.db", "--database": "sqlite:///reports.db", "--label": "COLUMN",
+    "--n-expected": "10000", "--dataset": "people", "--schema": "schema.toml",
+    "--ledger": "sqlite:///budget.db", "--database": "sqlite:///reports.db", "--label": "COLUMN",
 }  # fmt: skip
 # what a line needs beside what its command asks for: unless the option is given, or the one after the bar
 _ALSO: Final = {

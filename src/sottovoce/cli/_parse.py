@@ -7,9 +7,7 @@ from collections.abc import Callable
 from sottovoce.exceptions import ParameterError
 
 
-def parse_number_or_auto(
-    option: str, text: str | None, *, kind: Callable[[str], float] = float
-) -> float | str | None:
+def parse_number_or_auto(option: str, text: str | None, *, kind: Callable[[str], float] = float) -> float | str | None:
     """Return the number of ``1e-4``, or ``auto``, or None where nothing was given."""
     if text in (None, "auto"):
         return text

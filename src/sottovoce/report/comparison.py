@@ -14,7 +14,7 @@ import math
 import re
 import tomllib
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final
@@ -164,9 +164,9 @@ def compared_with_run(guarantee: Guarantee, solvers: Sequence[type[Plan]] = ()) 
     ]
 
 
-def _difference(name: str, found: Any, wanted: Any) -> str:
+def _difference(name: str, found: Any, wanted: Any, alike: Callable[[Any, Any], bool] = same) -> str:
     if isinstance(found, Mapping) and isinstance(wanted, Mapping):
-        names = [key for key in {**wanted, **found} if not same(found.get(key), wanted.get(key)) or key not in found]
+        names = [key for key in {**wanted, **found} if not alike(found.get(key), wanted.get(key)) or key not in found]
         return f"{name}: " + ", ".join(f"{key!r} is {_short(found, key)}, not {_short(wanted, key)}" for key in names)
     if isinstance(found, list) and isinstance(wanted, list):
         missing = [f"{item!r} is missing" for item in wanted if item not in found]
@@ -235,19 +235,10 @@ def _arguments(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:
     if isinstance(arguments, dict):
         arguments = {name: value for name, value in arguments.items() if name != "random_state"}
     found = {"estimator": model.get("estimator"), "arguments": arguments}
-    pairs = [(value, guarantee.parameters.get(name)) for name, value in found.items()]
-    wrong = [_told_apart(*both) for both in pairs if not same_text(*both)]
+    pairs = {name: (value, guarantee.parameters.get(name)) for name, value in found.items()}
+    wrong = [_difference(name, *both, same_text) for name, both in pairs.items() if not same_text(*both)]
     right = "estimator and arguments of the model are those of the receipt"
-    return compared("arguments of the model", not wrong, right, "; ".join(wrong))
-
-
-def _told_apart(found: Any, wanted: Any) -> str:
-    if not (isinstance(found, Mapping) and isinstance(wanted, Mapping)):
-        return f"the model has {found!r}, the receipt {wanted!r}"
-    names = [name for name in {**found, **wanted} if not same_text(found.get(name), wanted.get(name))]
-    return ", ".join(
-        f"{name} is {found.get(name)!r} in the model, {wanted.get(name)!r} in the receipt" for name in names
-    )
+    return compared("arguments of the model", not wrong, right, f"in the model, {'; '.join(wrong)} as in the receipt")
 
 
 def _schema(guarantee: Guarantee, model: Mapping[str, Any]) -> Check:

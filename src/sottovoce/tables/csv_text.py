@@ -23,7 +23,7 @@ class CsvText:
 
     Only the start of the file is read when it is opened. Each call of `tables` reads it from the start to the end.
 
-    ``skip_rows``, ``block_bytes``: see `text_lines`.
+    ``skip_rows``: see `text_lines`.
     ``names``: of the columns, for a file without a header.
     ``may_lack``: one of them that may be absent.
     ``most_rows``: of a table.
@@ -32,11 +32,11 @@ class CsvText:
     """
 
     def __init__(
-        self, source: Source, layout: Layout, delimiter: str, *, skip_rows: int, block_bytes: int,
-        names: Sequence[str] | None, may_lack: str | None, most_rows: int,
+        self, source: Source, layout: Layout, delimiter: str, *, skip_rows: int, names: Sequence[str] | None,
+        may_lack: str | None, most_rows: int,
     ) -> None:  # fmt: skip
         self._source, self._delimiter, self._most_rows = source, delimiter, most_rows
-        lines = partial(text_lines, source, comment=layout.comment, block_bytes=block_bytes)
+        lines = partial(text_lines, source, comment=layout.comment)
         skip_rows = whole_number("skip_rows", skip_rows, at_least=0)
         self.size, self._path = source.size, source.path
         with closing(_numbered(lines(skip_rows=skip_rows))) as numbered:

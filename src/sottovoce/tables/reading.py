@@ -18,7 +18,7 @@ from sottovoce.tables.database import Database, DatabaseRows
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.row_groups import ParquetRows
 from sottovoce.tables.table import Cells, Table
-from sottovoce.tables.text import BLOCK_BYTES, COMPRESSIONS, Source
+from sottovoce.tables.text import COMPRESSIONS, Source
 
 MOST_ROWS = 1 << 16
 KEPT_BYTES = 1 << 24
@@ -183,12 +183,11 @@ def open_table(
     skip_rows: int = 0,
     table: str | None = None,
     query: str | None = None,
-    block_bytes: int = BLOCK_BYTES,
     most_rows: int = MOST_ROWS,
 ) -> BatchedTable:
     """Open a table with named columns, whose rows are then read some at a time; see `read_table`.
 
-    ``block_bytes``, ``most_rows``: how much is read at once: of a text file, and rows in a table.
+    ``most_rows``: in a table.
 
     Raises TableError if the file is missing, empty, or does not start like a table. Its rows are looked at when they
     are read.
@@ -210,7 +209,6 @@ def open_table(
     layout = layout or Layout()
     delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
     text = CsvText(
-        Source(path), layout, delimiter, skip_rows=skip_rows, block_bytes=block_bytes,
-        names=names, may_lack=may_lack, most_rows=most_rows,
+        Source(path), layout, delimiter, skip_rows=skip_rows, names=names, may_lack=may_lack, most_rows=most_rows
     )  # fmt: skip
     return BatchedTable(text, str(path))

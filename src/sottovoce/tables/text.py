@@ -2,18 +2,15 @@
 
 from __future__ import annotations
 
-import bz2
 import codecs
 import contextlib
-import gzip
 import mmap
 import os
 import re
 import shutil
 import stat
 import tempfile
-import zlib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -26,7 +23,7 @@ from sottovoce.exceptions import TableError
 
 BLOCK_BYTES = 1 << 20  # read and parsed at once
 _LINE_END = re.compile(rb"\r\n|\n|\r")
-COMPRESSIONS: dict[str, Callable[[Any], Any]] = {".gz": gzip.open, ".bz2": bz2.open}
+COMPRESSIONS = {".gz": "gzip", ".bz2": "bz2"}
 _BINARY_STARTS = (
     (b"\x1f\x8b", "is compressed with gzip: name it with .gz at the end"),
     (b"BZh", "is compressed with bzip2: name it with .bz2 at the end"),
@@ -100,22 +97,19 @@ class Lines:
         return ((number, text) for number, text in enumerate(self.raw.splitlines(), self.first) if text)
 
 
-def text_lines(
-    source: Source, *, skip_rows: int = 0, comment: str | None = None, block_bytes: int = BLOCK_BYTES
-) -> Iterator[Lines]:
+def text_lines(source: Source, *, skip_rows: int = 0, comment: str | None = None) -> Iterator[Lines]:
     """Yield the lines of a text file, some at a time: decompressed and checked, without a byte order mark.
 
     A comment becomes a blank line, so that lines keep their numbers.
 
     ``skip_rows``: lines to skip at the start.
     ``comment``: what a line begins with that is no data.
-    ``block_bytes``: read at once.
 
     Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
     """
     comments = None if comment is None else re.compile(rb"(?m)^" + re.escape(comment.encode()) + rb"[^\n]*")
     left, after = skip_rows, 1
-    for raw in _whole_lines(source, block_bytes):
+    for raw in _whole_lines(source):
         number, after = after, after + _line_ends(raw)
         raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
         if skipped := [end.end() for end in islice(_LINE_END.finditer(raw), left)]:
@@ -128,11 +122,11 @@ def text_lines(
         raise TableError(f"{source.path}: skip_rows = {skip_rows}, but the file has only {skip_rows - left} lines.")
 
 
-def _whole_lines(source: Source, block_bytes: int) -> Iterator[bytes]:
+def _whole_lines(source: Source) -> Iterator[bytes]:
     """Yield decompressed bytes up to an end of a line; the last line gets one."""
     held: list[bytes] = []
     number = 1
-    for block in _decompressed(source, block_bytes):
+    for block in _decompressed(source):
         if (zero := block.find(b"\0")) >= 0:
             line = number + _line_ends(b"".join([*held, block[:zero]]))
             raise TableError(
@@ -165,25 +159,24 @@ def _utf8(source: Source, raw: bytes, number: int) -> bytes:
     return raw
 
 
-def _decompressed(source: Source, block_bytes: int) -> Iterator[bytes]:
+def _decompressed(source: Source) -> Iterator[bytes]:
     """Yield the decompressed bytes; the first block is long enough to tell what the file is."""
     path, compression, first = source.path, COMPRESSIONS.get(source.path.suffix.lower()), True
     try:
         with source.open() as file:
-            opened = file if compression is None else compression(file)
-            while block := opened.read(max(block_bytes, _LONGEST_START) if first else block_bytes):
+            opened = file if compression is None else pa.CompressedInputStream(file, compression)
+            while block := opened.read(max(BLOCK_BYTES, _LONGEST_START) if first else BLOCK_BYTES):
                 if first and (found := next((why for what, why in _BINARY_STARTS if block.startswith(what)), None)):
                     raise TableError(f"{path}: the file {found}.")
                 first = False
                 yield block
-    except EOFError:
-        raise TableError(f"{path}: the compressed file ends too early: it is truncated. Copy it again.") from None
-    except zlib.error as error:
-        raise _damaged(path, error) from None
     except OSError as error:
         if error.errno is not None:
             raise unreadable(path, error) from None
-        raise _damaged(path, error) from None
+        raise TableError(
+            f"{path}: cannot be decompressed: {first_line(error)} The file is damaged, or not what its name says. Copy "
+            "it again."
+        ) from None
     if first:
         raise TableError(f"{path}: the file is empty.")
 
@@ -210,10 +203,4 @@ def changed(file: object) -> TableError:
     return TableError(
         f"{file}: the file is not the one that was opened (another size, date or number of rows). It is read more than "
         "once, and training is private only if it is the same each time: let it be, and open it again."
-    )
-
-
-def _damaged(path: Path, error: Exception) -> TableError:
-    return TableError(
-        f"{path}: cannot be decompressed: {first_line(error)} The file is damaged, or not what its name says."
     )

@@ -7,6 +7,7 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 import numpy as np
 import pyarrow as pa
@@ -97,17 +98,19 @@ def test_any_text_is_read_alike_in_any_blocks(
     path.write_bytes(content)
     options: Any = {"layout": Layout(header=header, comment=comment), "skip_rows": skip_rows}
     whole = outcome(lambda: rows_of(read_table(path, **options)))
-    assert outcome(lambda: batched(path, **options, block_bytes=size, most_rows=most_rows)) == whole
-    assert outcome(lambda: rows_of(open_table(path, **options, block_bytes=size).whole())) == whole
+    with mock.patch("sottovoce.tables.text.BLOCK_BYTES", size):
+        assert outcome(lambda: batched(path, **options, most_rows=most_rows)) == whole
+        assert outcome(lambda: rows_of(open_table(path, **options).whole())) == whole
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz", ".bz2"])
-def test_rows_are_counted_and_read_again(tmp_path: Path, suffix: str) -> None:
+def test_rows_are_counted_and_read_again(tmp_path: Path, suffix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("sottovoce.tables.text.BLOCK_BYTES", 64)
     raw = b"a,b\n" + b"".join(b"%d,x\n" % row for row in range(1000))
     pack: Any = {"": bytes, ".gz": gzip.compress, ".bz2": bz2.compress}[suffix]
     path = tmp_path / f"t.csv{suffix}"
     path.write_bytes(pack(raw))
-    table = open_table(path, block_bytes=64)
+    table = open_table(path)
     assert (table.column_names, table.n_rows, next(iter(table)) is next(iter(table))) == (("a", "b"), 1000, True)
     assert "a" in table
     for _ in range(2):
@@ -168,9 +171,10 @@ def pipe(path: Path, raw: bytes) -> threading.Thread:
 @pytest.mark.parametrize("in_memory", [1 << 22, 10])
 def test_a_pipe_is_a_table(tmp_path: Path, in_memory: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("sottovoce.tables.text._PIPE_IN_MEMORY", in_memory)
+    monkeypatch.setattr("sottovoce.tables.text.BLOCK_BYTES", 3)
     path, expected = tmp_path / "t.csv.gz", [("line 2", "1", "2"), ("line 4", "3", "4")]
     writer = pipe(path, gzip.compress(b"a,b\n1,2\n\n3,4\n"))
-    table = open_table(path, block_bytes=3)
+    table = open_table(path)
     writer.join()
     for _ in range(3):
         assert [row for batch in table for row in rows_of(batch)] == expected

@@ -28,7 +28,9 @@ def protocol(
     n_expected: int = cli.option(
         "--n-expected", "Public. About how many reports will be collected.", default=cli.REQUIRED
     ),
-    schema: Path = cli.option("--schema", "Public facts about the features and the label (TOML).", default=cli.REQUIRED),
+    schema: Path = cli.option(
+        "--schema", "Public facts about the features and the label (TOML).", default=cli.REQUIRED
+    ),
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
     force: cli.ForceOption = False,
