@@ -29,10 +29,11 @@ class Optional:
         try:
             library = import_module(self._name)
         except ModuleNotFoundError as error:
-            if error.name != self._name:  # it is installed, and something of its own is missing
+            package = self._name.partition(".")[0]
+            if error.name != package:  # it is installed, and something of its own is missing
                 raise
             raise ParameterError(
-                f'{self._purpose} {self._name}, which is not installed: pip install "sottovoce[{self._extra}]".'
+                f'{self._purpose} {package}, which is not installed: pip install "sottovoce[{self._extra}]".'
             ) from None
         value = getattr(library, attribute, None)
         if value is None:  # a module of the library that it does not load by itself

@@ -118,9 +118,9 @@ class CellCounts(AtHome[Ticks]):
     axes: tuple[Axis | None, Axis | None] | None = None
 
     def on(self, part: ScoredRows) -> Ticks:  # type: ignore[override]
-        return sum(
-            self._of(part.at(slice(start, start + _AT_ONCE))) for start in range(0, len(part.labels) or 1, _AT_ONCE)
-        )
+        starts = range(0, len(part.labels) or 1, _AT_ONCE)
+        ticks: Ticks = np.sum([self._of(part.at(slice(start, start + _AT_ONCE))) for start in starts], axis=0)
+        return ticks
 
     def _of(self, rows: ScoredRows) -> Ticks:
         if self.axes is None:

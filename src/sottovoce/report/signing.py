@@ -6,11 +6,15 @@ from pathlib import Path
 from typing import Any, Final
 
 from sottovoce._files import named_errors
+from sottovoce._optional import Optional
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.comparison import Check
 
 _ALGORITHM: Final = "Ed25519"
+_PRIMITIVES: Final = "cryptography.hazmat.primitives"
+_ed25519: Final[Any] = Optional(f"{_PRIMITIVES}.asymmetric.ed25519", purpose="signatures need", extra="sign")
+_serialization: Final[Any] = Optional(f"{_PRIMITIVES}.serialization", purpose="signatures need", extra="sign")
 _LARGEST_KEY: Final = 10_000
 
 
@@ -32,15 +36,14 @@ def make_key(path: str | Path) -> Path:
     ParameterError
         If one of the files exists or cannot be written, or ``sottovoce[sign]`` is not installed.
     """
-    ed25519, serialization = _library()
-    private = ed25519.Ed25519PrivateKey.generate()
+    private = _ed25519.Ed25519PrivateKey.generate()
     path = Path(path)
     public = path.with_name(f"{path.name}.pub")
     hidden = private.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
+        _serialization.Encoding.PEM, _serialization.PrivateFormat.PKCS8, _serialization.NoEncryption()
     )
     shown = private.public_key().public_bytes(
-        serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
+        _serialization.Encoding.PEM, _serialization.PublicFormat.SubjectPublicKeyInfo
     )
     if public.exists():
         raise ParameterError(f"{public}: the file exists. A key is never replaced: choose another name.")
@@ -64,8 +67,7 @@ def sign_receipt(guarantee: Guarantee, key: str | Path) -> Guarantee:
         If the file holds no such key, or ``sottovoce[sign]`` is not installed.
     """
     private = _key(key, private=True)
-    _, serialization = _library()
-    shown = private.public_key().public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw)
+    shown = private.public_key().public_bytes(_serialization.Encoding.Raw, _serialization.PublicFormat.Raw)
     value = private.sign(guarantee.signed_bytes())
     return replace(guarantee, signature={"algorithm": _ALGORITHM, "public_key": shown.hex(), "value": value.hex()})
 
@@ -80,10 +82,9 @@ def checked_signature(guarantee: Guarantee, public_key: str | Path) -> Check:
         return Check("signature", False, "the receipt is not signed")
     from cryptography.exceptions import InvalidSignature
 
-    _, serialization = _library()
     if guarantee.signature["algorithm"] != _ALGORITHM:
         return Check("signature", False, f"it is of the unknown kind {guarantee.signature['algorithm']!r}")
-    shown = known.public_bytes(serialization.Encoding.Raw, serialization.PublicFormat.Raw).hex()
+    shown = known.public_bytes(_serialization.Encoding.Raw, _serialization.PublicFormat.Raw).hex()
     if guarantee.signature["public_key"] != shown:
         return Check("signature", False, "it names another key than the one that was given")
     try:
@@ -93,27 +94,17 @@ def checked_signature(guarantee: Guarantee, public_key: str | Path) -> Check:
     return Check("signature", True, f"made over this receipt by the holder of the key {shown}")
 
 
-def _library() -> tuple[Any, Any]:
-    try:
-        from cryptography.hazmat.primitives import serialization
-        from cryptography.hazmat.primitives.asymmetric import ed25519
-    except ImportError:
-        raise ParameterError("signatures need another library: pip install 'sottovoce[sign]'.") from None
-    return ed25519, serialization
-
-
 def _key(path: str | Path, *, private: bool) -> Any:
     """Return the key in a file; raises ParameterError if the file holds no such key."""
-    ed25519, serialization = _library()
     with named_errors(path, "key", ParameterError), Path(path).open("rb") as file:
         text = file.read(_LARGEST_KEY)
     try:
-        load = serialization.load_pem_private_key if private else serialization.load_pem_public_key
+        load = _serialization.load_pem_private_key if private else _serialization.load_pem_public_key
         key = load(text, **({"password": None} if private else {}))
     except (ValueError, TypeError) as error:  # TypeError: it is encrypted
         what = f"private key in PEM without a password: {error}" if private else "public key in PEM."
         raise ParameterError(f"{path}: this is not a {what}") from None
-    if not isinstance(key, ed25519.Ed25519PrivateKey if private else ed25519.Ed25519PublicKey):
+    if not isinstance(key, _ed25519.Ed25519PrivateKey if private else _ed25519.Ed25519PublicKey):
         make = " Make one: sottovoce receipt key." * private
         raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}.{make}")
     return key

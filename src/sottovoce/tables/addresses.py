@@ -18,7 +18,7 @@ from urllib.parse import unquote
 from sottovoce._optional import pa
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.text import first_line, unreadable
+from sottovoce.tables.text import changed, first_line, unreadable
 
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)/?(.*)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?[A-Za-z_]\w*=[^\s'\"]*")
@@ -63,6 +63,11 @@ class DataFile:
             with self.filesystem.open_input_file(self.path) as file:
                 tags = file.metadata() or {}
             return info.size, info.mtime_ns, tuple(sorted((str(key), bytes(tags[key])) for key in tags))
+
+    def refuse_changed(self, stamp: Stamp) -> None:
+        """Refuse a file that is not what it was, by the stamp of then or the beginning of it."""
+        if stamp and self.stamp()[: len(stamp)] != stamp:
+            raise changed(self)
 
     def portable(self, stamp: Stamp) -> Stamp:
         """Return the beginning of a stamp that is the same on all machines that reach the file."""

@@ -13,6 +13,7 @@ from typing import Any
 from sottovoce._optional import pa
 from sottovoce._validation import in_order, whole_number
 from sottovoce.exceptions import TableError
+from sottovoce.tables.addresses import file_here
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.table import Table, refuse_repeated_names
 from sottovoce.tables.text import Lines, Source, first_line, text_lines
@@ -36,9 +37,12 @@ class CsvText:
         may_lack: str | None, most_rows: int,
     ) -> None:  # fmt: skip
         self._source, self._delimiter, self._most_rows = source, delimiter, most_rows
+        self._file = file_here(source.path)
+        self._stamp = self._file.stamp() if source.kept is None else ()
         lines = partial(text_lines, source, comment=layout.comment)
         skip_rows = whole_number("skip_rows", skip_rows, at_least=0)
-        self.size, self._path = source.size, source.path
+        self.size: int = self._stamp[0] if source.kept is None else len(source.kept)
+        self._path = source.path
         with closing(_numbered(lines(skip_rows=skip_rows))) as numbered:
             number, start = next(numbered, (0, b""))
         if not number:
@@ -75,7 +79,7 @@ class CsvText:
 
     def _parsed(self, columns: Sequence[str]) -> Iterator[tuple[Lines, Any]]:
         """Yield some lines of the file and their cells in these columns, until its end."""
-        self._source.refuse_changed()
+        self._file.refuse_changed(self._stamp)
         for lines in self._rows():
             quoted = b'"' in lines.raw
             try:
@@ -87,7 +91,7 @@ class CsvText:
             if quoted and any(map(_may_hold_line_ends, data.columns)) and (fault := next(self._faults(lines), None)):
                 raise fault
             yield lines, data.select(columns) if quoted else data
-        self._source.refuse_changed()
+        self._file.refuse_changed(self._stamp)
 
     def _parse(self, raw: bytes, columns: Sequence[str]) -> Any:
         return pa.csv.read_csv(

@@ -94,7 +94,7 @@ class CutTable(StreamedTable):
         TableError
         """
         for own in by_file(self._pieces):
-            refuse_changed(own[0])
+            own[0].file.refuse_changed(own[0].stamp)
 
 
 def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> list[RowGroup]:
@@ -149,7 +149,7 @@ def tables(
     """
     for own in by_file(pieces):
         first, numbers, row = own[0], [group.number for group in own], own[0].first_row
-        refuse_changed(first)
+        first.file.refuse_changed(first.stamp)
         with opened(first.file) as file:
             if file.metadata.num_rows != first.rows_of_file:
                 raise changed(first.file)
@@ -160,13 +160,7 @@ def tables(
                 ):
                     yield Table.of_rows(pa.Table.from_batches([batch]), first.file.shown, row)
                     row += batch.num_rows
-        refuse_changed(first)
-
-
-def refuse_changed(piece: RowGroup) -> None:
-    """Refuse a file that is not what it was, by what its store says of it."""
-    if piece.file.stamp()[: len(piece.stamp)] != piece.stamp:
-        raise changed(piece.file)
+        first.file.refuse_changed(first.stamp)
 
 
 @contextmanager

@@ -15,7 +15,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
-from sottovoce._files import at_home
+from sottovoce._files import named_errors
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.privacy.adjacency import checked_max_rows
@@ -345,29 +345,21 @@ class Schema:
         """
         if "\n" in str(path):
             raise SchemaError("path must be that of a schema file; got its text. Write the text to a file first.")
+        with named_errors(path, "schema", SchemaError):
+            return cls.from_text(Path(path).read_text(encoding="utf-8-sig"))
+
+    @classmethod
+    def from_text(cls, text: str) -> Schema:
+        """Read the text of a schema file, which may come from anybody; raises SchemaError as `from_toml` does."""
+        if found := _LONG_KEY.search(text):  # such as a.a.a, which the parser reads in quadratic time
+            place = text.count("\n", 0, found.start()) + 1
+            raise SchemaError(f"line {place} has a key of more than 100 parts: this is not a schema.")
         try:
-            text = Path(path).read_text(encoding="utf-8-sig")
-        except OSError as error:
-            raise SchemaError(f"{path}: cannot read the schema: {error.strerror}.{at_home(path)}") from None
-        except UnicodeDecodeError:
-            raise SchemaError(f"{path}: the schema is not UTF-8 text. Save it as UTF-8.") from None
-        try:
-            _refuse_long_keys(text)
             return cls.from_dict(tomllib.loads(text))
         except tomllib.TOMLDecodeError as error:
-            raise SchemaError(f"{path}: not valid TOML: {error}.") from None
+            raise SchemaError(f"not valid TOML: {error}.") from None
         except RecursionError:
-            raise SchemaError(f"{path}: not a schema: its entries are nested too deeply.") from None
-        except SchemaError as error:
-            raise SchemaError(f"{path}: {error}") from None
-
-
-def _refuse_long_keys(text: str) -> None:
-    """Refuse keys such as a.a.a, thousands of times: the parser takes minutes for a few kilobytes of them."""
-    found = _LONG_KEY.search(text)
-    if found:
-        place = text.count("\n", 0, found.start()) + 1
-        raise SchemaError(f"line {place} has a key of more than 100 parts: this is not a schema.")
+            raise SchemaError("not a schema: its entries are nested too deeply.") from None
 
 
 def _column_from_dict(name: str, entries: object) -> Column:

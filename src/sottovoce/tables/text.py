@@ -42,7 +42,7 @@ class Source:
     A pipe gives its bytes once. They are kept: up to 4 MiB in memory, more in a private file that has no name and is
     gone with the process.
 
-    ``size``: bytes.
+    ``kept``: these bytes; None of a file.
 
     Raises TableError if the file cannot be read.
     """
@@ -51,26 +51,12 @@ class Source:
         self.path = path
         try:
             mode = path.stat().st_mode
-            self._kept = None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else _kept(path)
-            self._stamp = self._now()
+            self.kept = None if stat.S_ISREG(mode) or stat.S_ISDIR(mode) else _kept(path)
         except OSError as error:
             raise unreadable(path, error) from None
-        self.size: int = self._stamp[2] if self._kept is None else len(self._kept)
 
     def open(self) -> Any:
-        return self.path.open("rb") if self._kept is None else pa.BufferReader(self._kept)
-
-    def refuse_changed(self) -> None:
-        try:
-            is_another = self._kept is None and self._now() != self._stamp
-        except OSError as error:
-            raise unreadable(self.path, error) from None
-        if is_another:
-            raise changed(self.path)
-
-    def _now(self) -> tuple[int, ...]:
-        known = self.path.stat()
-        return known.st_dev, known.st_ino, known.st_size, known.st_mtime_ns
+        return self.path.open("rb") if self.kept is None else pa.BufferReader(self.kept)
 
 
 def _kept(path: Path) -> Any:

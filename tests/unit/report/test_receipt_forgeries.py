@@ -446,6 +446,12 @@ def test_the_receipt_has_the_schema(with_schema):
     assert {"schema", "schema of the model"} <= {check.name for check in found.checks}
 
 
+def test_a_schema_that_no_parser_would_get_through_is_refused_at_once(with_schema):
+    forged = dataclasses.replace(verify_receipt(with_schema).guarantee, schema="a." * 100_000 + "b = 1\n")
+    (check,) = (one for one in verify_receipt(forged).checks if one.name == "schema")
+    assert not check.passed and "more than 100 parts" in check.detail
+
+
 def test_a_schema_of_features_alone_holds_too(tmp_path):
     """As that of a `SchemaEncoder`: it names no target, and what it says of the features is compared."""
     columns = {"a": (0, 1), "b": ["no", "yes", "other"]}

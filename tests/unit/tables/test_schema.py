@@ -171,7 +171,7 @@ FILES = [
     (HEAD + "target = 'x'\nunit = 'x'\n" + X + Z, r"unit 'x' is the target"),
     (HEAD + "max_rows_per_unit = 2\n" + X, r"max_rows_per_unit needs unit = \"COLUMN\""),
     (HEAD + "unit = 'u'\nmax_rows_per_unit = 0\n" + X, r"max_rows_per_unit must be a whole number .*; got 0"),
-    (b"\xff\xfe\x00", r"the schema is not UTF-8 text"),
+    (b"\xff\xfe\x00", r"it is not UTF-8 text"),
     (None, r"cannot read the schema: No such file"),
 ]
 
