@@ -63,6 +63,7 @@ def what_to_type(error: Any) -> str:
     if found is not None and getattr(error, "param", None) is not None:
         return _refused(_called(error.param), **found()[0])
     said = " ".join(error.format_message().split())
+    said = re.sub(r"\AInvalid value for '([^']+)': must be", r"\1 must be", said)
     said = re.sub(r"\AGot unexpected extra argument\S* \((.*)\)", r"'\1' follows no option that takes it.", said)
     if said.startswith(("No such command", "'")) and "Did you mean" not in said:
         said += f" {error.ctx.command_path} --help lists those there are."

@@ -42,8 +42,7 @@ _SOLVERS: Final = (
 
 
 @MODELS.options(
-    hidden=(*_HIDDEN, *_OF_A_FIT), epsilon={"default": REQUIRED}, solver={"text": _SOLVERS},
-    class_weight={"metavar": "CLASS=WEIGHT,..."}, alpha={"metavar": "NUMBER"},
+    hidden=(*_HIDDEN, *_OF_A_FIT), epsilon={"default": REQUIRED}, solver={"text": _SOLVERS}
 )  # fmt: skip
 class Planned(Parameters):
     """Parameters of a training that its plan depends on."""
@@ -51,7 +50,7 @@ class Planned(Parameters):
 
 @MODELS.options(
     hidden=_HIDDEN, ledger=_LEDGER,
-    data_norm={"metavar": "NUMBER", "more": "Default: the schema's."},
+    data_norm={"more": "Default: the schema's."},
     data_bound={"more": "Default: the schema's, 1."},
 )  # fmt: skip
 class Training(Planned):

@@ -7,11 +7,11 @@ import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
 
 from sottovoce._parameters import Declared, parameters
 from sottovoce.cli._options import REQUIRED, TOPICS, ModelKind, option, option_name, refuse_options
-from sottovoce.cli._parse import parse_number_or_auto, parse_weights
+from sottovoce.cli._parse import number_or_auto, weights
 
 _T = TypeVar("_T")
 _CODE: Final = re.compile(r"`{1,2}([^`]+)`{1,2}")
@@ -21,24 +21,11 @@ _ONLY_PYTHON: Final = re.compile(
 
 
 class Parameters:
-    """Base of groups of options that `Models.options` made: one attribute for each parameter."""
-
-    _readers: ClassVar[Mapping[str, Callable[[str, Any], Any]]] = {}
+    """Base of groups of options that `Models.options` made: its ``vars`` are the parameters; None: not given."""
 
     if TYPE_CHECKING:
 
         def __getattr__(self, name: str) -> Any: ...
-
-    def arguments(self) -> dict[str, Any]:
-        """Return what was given as arguments of what takes them; None where nothing was.
-
-        Raises ParameterError if a text is not what the parameter takes.
-        """
-        own = {one.name: getattr(self, one.name) for one in fields(self)}  # type: ignore[arg-type]
-        return {
-            name: self._readers[name](option_name(name), value) if name in self._readers else value
-            for name, value in own.items()
-        }
 
 
 @dataclass(frozen=True)
@@ -102,18 +89,17 @@ class Models:
         """
 
         def made(cls: type[_T]) -> type[_T]:
-            hints, readers = {}, dict(getattr(cls, "_readers", {}))
+            hints = {}
             inherited = {one.name for one in fields(cls)} if hasattr(cls, "__dataclass_fields__") else set()  # type: ignore[arg-type]
             for name, said in self._declared.items():
                 if name in hidden or name in inherited:
                     continue
-                chosen, kind = self.option(name, **changes.get(name, {})), _kind(next(iter(said.values())))
-                readers |= {name: _READERS[kind]} if kind in _READERS else {}
+                kind = _kind(next(iter(said.values())))
+                chosen = self.option(name, **_PARSED.get(kind, {}), **changes.get(name, {}))
                 plain = _TYPES.get(kind, str)
                 hints[name] = plain if chosen.default is not None else plain | None
                 setattr(cls, name, chosen)
-            cls.__annotations__ = {**hints, "_readers": ClassVar[Any]}
-            cls._readers = readers  # type: ignore[attr-defined]
+            cls.__annotations__ = hints
             return dataclass(frozen=True, kw_only=True)(cls)
 
         return made
@@ -135,23 +121,21 @@ def options_of(
 ) -> Callable[[type[_T]], type[_T]]:
     """Return what makes a class a group with options of a function or class, as its signature and docstring say.
 
-    ``chosen``: by the parameter, what is said otherwise: the option's ``name``, ``text``, ``kind``, a ``reader`` of a
-      text, and settings of `option`.
+    ``chosen``: by the parameter, what is said otherwise: the option's ``name``, ``text``, ``kind``, and settings of
+      `option`.
     """
     called: Any = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
     signature, hints, texts = inspect.signature(function), get_type_hints(called), _texts_of(function)
 
     def made(cls: type[_T]) -> type[_T]:
-        kinds: dict[str, Any] = {"_readers": ClassVar[Any]}
-        readers: dict[str, Any] = {}
+        kinds: dict[str, Any] = {}
         for parameter, said in chosen.items():
             settings, default = dict(said), signature.parameters[parameter].default
             kinds[parameter] = settings.pop("kind", hints[parameter])
-            readers |= {parameter: settings.pop("reader")} if "reader" in settings else {}
             text = settings.pop("text", None) or _CODE.sub(r"\1", _ONLY_PYTHON.sub("", texts.get(parameter, "")))
             settings.setdefault("default", REQUIRED if default is inspect.Parameter.empty else default)
             setattr(cls, parameter, option(settings.pop("name", option_name(parameter)), text, panel, **settings))
-        cls.__annotations__, cls._readers = kinds, readers  # type: ignore[attr-defined]
+        cls.__annotations__ = kinds
         return dataclass(frozen=True, kw_only=True)(cls)
 
     return made
@@ -183,6 +167,7 @@ def _kind(one: Declared) -> str:
 
 
 _TYPES: Final[Mapping[str, type]] = {"bool": bool, "float": float, "int": int}
-_READERS: Final[Mapping[str, Callable[[str, Any], Any]]] = {
-    "float or auto": parse_number_or_auto, "dict": parse_weights,
-}  # fmt: skip
+_PARSED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "float or auto": {"parser": number_or_auto, "metavar": "NUMBER"},
+    "dict": {"parser": weights, "metavar": "CLASS=WEIGHT,..."},
+}

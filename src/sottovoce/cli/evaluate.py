@@ -39,7 +39,7 @@ def evaluate(
     """
     check_outputs({"--out": out, "--page": page}, inputs=(model, table), overwrite=force)
     estimator, schema = load_model(model)
-    given = budget.arguments()
+    given = vars(budget)
     facts: dict[str, Any] = {
         **{name: given[name] for name in ("epsilon", "delta", "adjacency", "n_public", "accept_delta")},
         "max_rows_per_group": None if schema is None else schema.max_rows_per_unit,

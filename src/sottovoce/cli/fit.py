@@ -164,7 +164,7 @@ def fit(
         classes=described.classes,
         label_bounds=described.label_bounds,
         options={
-            **training.arguments(),
+            **vars(training),
             **_bounds(training, model, described),
             "max_rows_per_group": described.max_rows_per_unit,
             "verbose": int(not quiet and sys.stderr.isatty()),

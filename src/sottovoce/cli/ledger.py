@@ -45,7 +45,7 @@ class _Budget(Parameters):
 def create(*, url: str = _URL, dataset: str = _DATASET, budget: _Budget, as_json: bool = JSON) -> None:
     """Give a data set a budget, for good; the ledger is made where there is none."""
     book = Ledger(url)
-    made = book.create(dataset, **budget.arguments())
+    made = book.create(dataset, **vars(budget))
     told = {**_dataset_json(book, made), "head": book.head()}
     tell(as_json, told, lambda: print_rows(f"Data set {dataset}", _dataset_rows(book, made)), f"head {told['head']}")
 

@@ -65,7 +65,7 @@ def plan(
     # the plan is made for rows in units of their bound; with --radius in those units too. Without a schema a bound on
     # the norm of a row is released by default, as in Python, which the plan is to show.
     unit = {"data_bound": 1.0} if is_sparse(model) else {"data_norm": "auto" if schema is None else 1.0}
-    options = {**training.arguments(), **unit, "max_rows_per_group": max_rows_per_unit}
+    options = {**vars(training), **unit, "max_rows_per_group": max_rows_per_unit}
     estimator = make_estimator(model, classes=classes, label_bounds=bounds, options=options)
     summary = estimator.plan(n_samples, n_features).summary()
     why = _why_none(model, training.epsilon, n_samples)

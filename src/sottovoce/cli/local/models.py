@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from functools import partial
 from pathlib import Path
 
 from sottovoce._files import write_whole
@@ -11,7 +10,7 @@ from sottovoce.cli._echo import write_data
 from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option, with_groups
 from sottovoce.cli._output import check_output, check_outputs, print_json, print_rows, say_how_good, write_or_keep
 from sottovoce.cli._parameters import Parameters, options_of
-from sottovoce.cli._parse import parse_number_or_auto
+from sottovoce.cli._parse import whole_or_auto
 from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
@@ -22,7 +21,7 @@ _CLEAR = 10  # times less than the largest signal must the noise in the squared 
 
 
 @options_of(
-    Aggregator.fit, degree={"kind": str, "reader": partial(parse_number_or_auto, kind=int)}, alpha={},
+    Aggregator.fit, degree={"kind": str, "parser": whole_or_auto, "metavar": "DEGREE"}, alpha={},
 )  # fmt: skip
 class _HowToFit(Parameters):
     """What is fitted to the reports."""
@@ -45,7 +44,6 @@ def fit(
     described = read_protocol(protocol)
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
     check_outputs({"--out": out, "--receipt": receipt}, inputs=(protocol, *map(Path, sources)), overwrite=force)
-    chosen = how.arguments()
     if [source for source in sources if "://" not in source] or len(sources) > 1:
         # within one database the tokens are unique
         refuse_repeated((piece for source in sources for piece in stream(source, described)), described)
@@ -54,7 +52,7 @@ def fit(
         aggregator.add(stream(source, described))
     if not aggregator.n_reports:
         raise ParameterError("SOURCE: there are no reports of this protocol.")
-    model = aggregator.fit(**chosen)
+    model = aggregator.fit(**vars(how))
     write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()
     least = math.ceil(_CLEAR * described.d * described.constants.v1)

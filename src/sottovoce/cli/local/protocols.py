@@ -10,7 +10,7 @@ from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._output import check_output, print_columns, print_rows, tell
-from sottovoce.cli._parse import parse_numbers
+from sottovoce.cli._parse import numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._options import MAY_BE_MISSING, SCHEMA, TARGET, read_protocol
 from sottovoce.exceptions import ParameterError
@@ -51,7 +51,6 @@ def protocol(
     ]))  # fmt: skip
 
 
-_MOST = 8  # epsilons beside each other
 _PEOPLE = 10_000
 
 
@@ -60,7 +59,12 @@ def plan(
     n: int | None = cli.option("--n", f"How many people would report. Default: {_PEOPLE}."),
     protocol: Path | None = cli.argument("PROTOCOL", "Public parameters (JSON) that exist already.", default=None),
     d: int | None = cli.option("--d", "Number of features after encoding."),
-    epsilon: str | None = cli.option("--epsilon", "Privacy loss of one report; several with commas between them."),
+    epsilon: str | None = cli.option(
+        "--epsilon",
+        "Privacy loss of one report; several with commas between them.",
+        parser=numbers,
+        metavar="NUMBER,...",
+    ),
     schema: Path | None = SCHEMA,
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
@@ -81,7 +85,7 @@ def plan(
     else:
         if epsilon is None:
             raise ParameterError("--epsilon is missing: give it, or a PROTOCOL.")
-        epsilons = parse_numbers("--epsilon", epsilon, at_most=_MOST)
+        epsilons: Any = epsilon
         if schema is None:
             cli.refuse_options("is for --schema", {"--target": target, "--missing": missing})
             if d is None:

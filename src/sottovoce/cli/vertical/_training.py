@@ -18,7 +18,6 @@ EPSILON: Any = MODELS.option("epsilon", default=REQUIRED)
         "epsilon", "ledger", "dataset", "label_holder", "classes", "label_bounds", "mechanism_options",
         "smoothing", "radius_shares", "label_share", "residual_bound",
     ),
-    alpha={"metavar": "NUMBER"},
     tol={"text": "Without noise: when to stop."},
 )  # fmt: skip
 class HowToTrain(Parameters):
@@ -32,7 +31,7 @@ class HowToTrain(Parameters):
 
 def estimator_parameters(kind: ModelKind, epsilon: float, training: HowToTrain) -> dict[str, Any]:
     """Return what the estimator is made with; refuse what its kind, or a training with or without noise, lacks."""
-    chosen = training.arguments() | {"labels_public": training.labels_public or None}
+    chosen = vars(training) | {"labels_public": training.labels_public or None}
     refuse_foreign(MODELS, kind, chosen, of="of all parties ")
     if epsilon == math.inf:
         why = "is for a private training, with a finite --epsilon"
