@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import inspect
 import re
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from sottovoce._parameters import Declared, parameters
-from sottovoce.cli._options import REQUIRED, TOPICS, ModelKind, option, option_name, refuse_options
+from sottovoce.cli._options import TOPICS, ModelKind, option, option_name, refuse_options
 from sottovoce.cli._parse import number_or_auto, weights
 
 _T = TypeVar("_T")
@@ -114,38 +113,6 @@ class Models:
                 else:
                     why = f"is for --model {' and '.join(having)}, not for {kind}"
                 refuse_options(why, {name: value})
-
-
-def options_of(
-    function: Callable[..., Any], panel: str | None = None, **chosen: Mapping[str, Any]
-) -> Callable[[type[_T]], type[_T]]:
-    """Return what makes a class a group with options of a function or class, as its signature and docstring say.
-
-    ``chosen``: by the parameter, what is said otherwise: the option's ``name``, ``text``, ``kind``, and settings of
-      `option`.
-    """
-    called: Any = function.__init__ if isinstance(function, type) else function  # type: ignore[misc]
-    signature, hints, texts = inspect.signature(function), get_type_hints(called), _texts_of(function)
-
-    def made(cls: type[_T]) -> type[_T]:
-        kinds: dict[str, Any] = {}
-        for parameter, said in chosen.items():
-            settings, default = dict(said), signature.parameters[parameter].default
-            kinds[parameter] = settings.pop("kind", hints[parameter])
-            text = settings.pop("text", None) or _CODE.sub(r"\1", _ONLY_PYTHON.sub("", texts.get(parameter, "")))
-            settings.setdefault("default", REQUIRED if default is inspect.Parameter.empty else default)
-            setattr(cls, parameter, option(settings.pop("name", option_name(parameter)), text, panel, **settings))
-        cls.__annotations__ = kinds
-        return dataclass(frozen=True, kw_only=True)(cls)
-
-    return made
-
-
-def _texts_of(function: Callable[..., Any]) -> dict[str, str]:
-    """Return what the section on parameters says of each, as one line."""
-    section = (inspect.getdoc(function) or "").partition("Parameters\n----------\n")[2].partition("\n\n")[0]
-    entries = re.findall(r"^(\w+(?:, \w+)*)(?: :.*)?((?:\n +.*)*)", section, re.MULTILINE)
-    return {name: " ".join(text.split()) for names, text in entries for name in names.split(", ")}
 
 
 def _by_model(said: Mapping[str, Any], models: Collection[Any], between: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -14,7 +15,6 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
 from sottovoce.cli._options import JSON, LEDGER, REQUIRED, ForceOption, argument, flag, option, with_groups
 from sottovoce.cli._output import print_columns, print_rows, tell
-from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import outline
@@ -29,16 +29,24 @@ _URL: Any = option("--ledger", "sqlite:///PATH or postgresql://USER@HOST/DATABAS
 _DATASET: Any = option("--dataset", "Name of the data set.", default=REQUIRED)
 
 
-@options_of(
-    Ledger.create,
-    epsilon={"text": "Budget for all fits together, > 0."},
-    delta={"text": "Of the budget; well below 1 / number of people."},
-    adjacency={"text": "Which tables are neighbours: zero-out, add-remove or replace-one."},
-    unit={"text": "What a neighbouring change is about: row or person."},
-    composition={}, allow_nonprivate={},
-)  # fmt: skip
-class _Budget(Parameters):
+@dataclass(frozen=True)
+class _Budget:
     """What a data set may spend, and how it is counted."""
+
+    epsilon: float = option("--epsilon", "Budget for all fits together, > 0.", default=REQUIRED)
+    delta: float = option("--delta", "Of the budget; well below 1 / number of people.", default=REQUIRED)
+    adjacency: str = option(
+        "--adjacency", "Which tables are neighbours: zero-out, add-remove or replace-one.", default="zero-out"
+    )
+    unit: str = option("--unit", "What a neighbouring change is about: row or person.", default="row")
+    composition: str = option(
+        "--composition",
+        "How charges add up: gaussian is the tightest, for Gaussian releases alone; mixed takes everything.",
+        default="mixed",
+    )
+    allow_nonprivate: bool = flag(
+        "--allow-nonprivate", "Take runs that are not private: without protection outside the sum, with a seed in it."
+    )
 
 
 @with_groups

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
@@ -11,7 +12,6 @@ from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import MODELS, REGRESSIONS, Planned, is_sparse, make_estimator, model_by_target
 from sottovoce.cli._output import check_output, print_rows, tell, write_page
-from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting import Forecast, forecast
 from sottovoce.tables import Schema
@@ -20,9 +20,25 @@ _FORECAST: Final = "What is known of the labels"
 _LEAST_ROWS: Final = 10
 
 
-@options_of(forecast, _FORECAST, accuracy_without_noise={}, largest_class={}, r2_without_noise={}, label_spread={})
-class Told(Parameters):
+@dataclass(frozen=True)
+class Told:
     """What is publicly known of how well labels can be predicted."""
+
+    accuracy_without_noise: float | None = cli.option(
+        "--accuracy-without-noise",
+        "Of a classifier without privacy, such as from a study. Default: three values, for labels that follow the "
+        "features weakly, as usual and strongly.",
+        _FORECAST,
+    )
+    largest_class: float | None = cli.option(
+        "--largest-class", "Public share of the largest class. Default: all classes are equally large.", _FORECAST
+    )
+    r2_without_noise: float | None = cli.option(
+        "--r2-without-noise", "Of a regression without privacy. Default: .2, .5 and .8.", _FORECAST
+    )
+    label_spread: float | None = cli.option(
+        "--label-spread", "Standard deviation of labels over half the width of their bounds. Default: .35.", _FORECAST
+    )
 
 
 @cli.with_groups

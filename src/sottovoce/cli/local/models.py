@@ -7,9 +7,8 @@ from pathlib import Path
 
 from sottovoce._files import write_whole
 from sottovoce.cli._echo import write_data
-from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option, with_groups
+from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
 from sottovoce.cli._output import check_output, check_outputs, print_json, print_rows, say_how_good, write_or_keep
-from sottovoce.cli._parameters import Parameters, options_of
 from sottovoce.cli._parse import whole_or_auto
 from sottovoce.cli.local._options import MISSING, PROTOCOL, read_protocol
 from sottovoce.cli.local._records import read_records, stream
@@ -20,14 +19,6 @@ from sottovoce.local.server.exports import refuse_repeated
 _CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
 
 
-@options_of(
-    Aggregator.fit, degree={"kind": str, "parser": whole_or_auto, "metavar": "DEGREE"}, alpha={},
-)  # fmt: skip
-class _HowToFit(Parameters):
-    """What is fitted to the reports."""
-
-
-@with_groups
 def fit(
     *,
     protocol: Path = PROTOCOL,
@@ -36,10 +27,14 @@ def fit(
     ),
     out: Path = option("--out", "Where to write the model (JSON).", default=REQUIRED),
     receipt: Path | None = option("--receipt", "Where to write the receipt. Default: beside the model."),
-    how: _HowToFit,
+    degree: str = option(
+        "--degree", "Of the gradient: 0 uses the first moment only, 1 the second too; auto decides by the noise.",
+        default="auto", parser=whole_or_auto, metavar="DEGREE",
+    ),
+    alpha: float | None = option("--alpha", "Penalty of least squares. Default: half the noise edge."),
     force: ForceOption = False,
     as_json: bool = JSON,
-) -> None:
+) -> None:  # fmt: skip
     """Fit a model to the reports of PROTOCOL and write it with its receipt; as often as you like, at no cost."""
     described = read_protocol(protocol)
     receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
@@ -52,7 +47,7 @@ def fit(
         aggregator.add(stream(source, described))
     if not aggregator.n_reports:
         raise ParameterError("SOURCE: there are no reports of this protocol.")
-    model = aggregator.fit(**vars(how))
+    model = aggregator.fit(degree=degree, alpha=alpha)
     write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
     health = aggregator.health()
     least = math.ceil(_CLEAR * described.d * described.constants.v1)
