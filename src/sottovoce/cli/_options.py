@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
@@ -85,39 +85,26 @@ def option_name(parameter: str) -> str:
 def with_groups(command: Callable[..., None]) -> Callable[..., None]:
     """Return the command with an option for each field of its groups: the parameters that are dataclasses."""
     hints = get_type_hints(command, include_extras=True)
-    hints.pop("return", None)
+    flat: dict[str, inspect.Parameter] = {}
+    groups: dict[str, Any] = {}
+    for name, parameter in inspect.signature(command).parameters.items():
+        kinds, defaults = {name: hints[name]}, {name: parameter.default}
+        if is_dataclass(group := hints[name]):
+            groups[name] = group
+            kinds = get_type_hints(group, include_extras=True)
+            defaults = {field.name: field.default for field in fields(group)}
+        for one, default in defaults.items():
+            flat[one] = inspect.Parameter(one, parameter.KEYWORD_ONLY, default=default, annotation=kinds[one])
 
     @wraps(command)
     def run(**given: Any) -> None:
-        command(**{name: _gathered(kind, given) if is_dataclass(kind) else given[name] for name, kind in hints.items()})
+        for name, group in groups.items():
+            given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
+        command(**given)
 
-    defaults = {name: parameter.default for name, parameter in inspect.signature(command).parameters.items()}
-    flat = [
-        inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
-        for name, kind, default in _flat(hints, defaults)
-    ]
-    run.__signature__ = inspect.Signature(flat)  # type: ignore[attr-defined]
-    run.__annotations__ = {parameter.name: parameter.annotation for parameter in flat}
+    run.__signature__ = inspect.Signature(list(flat.values()))  # type: ignore[attr-defined]
+    run.__annotations__ = {name: parameter.annotation for name, parameter in flat.items()}
     return run
-
-
-def _flat(hints: Mapping[str, Any], defaults: Mapping[str, Any]) -> Iterator[tuple[str, Any, Any]]:
-    for name, kind in hints.items():
-        if is_dataclass(kind):
-            yield from _flat(_hints(kind), {field.name: field.default for field in fields(kind)})
-        else:
-            yield name, kind, defaults[name]
-
-
-def _gathered(group: Any, given: Mapping[str, Any]) -> Any:
-    return group(**{
-        name: _gathered(kind, given) if is_dataclass(kind) else given[name] for name, kind in _hints(group).items()
-    })  # fmt: skip
-
-
-def _hints(group: Any) -> dict[str, Any]:
-    hints = get_type_hints(group, include_extras=True)
-    return {field.name: hints[field.name] for field in fields(group)}
 
 
 # ------------------------------------------------------------------ what several commands have
