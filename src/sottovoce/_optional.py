@@ -29,11 +29,10 @@ class Optional:
         try:
             library = import_module(self._name)
         except ModuleNotFoundError as error:
-            package = self._name.partition(".")[0]
-            if error.name != package:  # it is installed, and something of its own is missing
+            if not f"{self._name}.".startswith(f"{error.name}."):  # it is there, and something of its own is missing
                 raise
             raise ParameterError(
-                f'{self._purpose} {package}, which is not installed: pip install "sottovoce[{self._extra}]".'
+                f'{self._purpose} {self._name.partition(".")[0]}, which is not installed: pip install "sottovoce[{self._extra}]".'
             ) from None
         value = getattr(library, attribute, None)
         if value is None:  # a module of the library that it does not load by itself

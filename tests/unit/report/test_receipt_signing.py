@@ -8,13 +8,14 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
+from sottovoce._optional import Optional
 from sottovoce.cli import app
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import gaussian_epsilon
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, PureEvent
 from sottovoce.privacy.guarantee import Guarantee
-from sottovoce.report import make_key, read_receipt, receipt_page, sign_receipt, sum_receipts, verify_receipt
+from sottovoce.report import make_key, read_receipt, receipt_page, sign_receipt, signing, sum_receipts, verify_receipt
 from sottovoce.report.reading import fingerprint
 from support.receipts import bernstein, fitted
 
@@ -110,8 +111,11 @@ def test_keys_of_other_kinds_are_refused(folder):
 
 
 def test_without_the_library(folder, monkeypatch):
-    monkeypatch.setitem(sys.modules, "cryptography.hazmat.primitives", None)
-    with pytest.raises(ParameterError, match=r"pip install 'sottovoce\[sign\]'"):
+    for name in ("_ed25519", "_serialization"):
+        library = vars(getattr(signing, name))["_name"]
+        monkeypatch.setattr(signing, name, Optional(library, purpose="signatures need", extra="sign"))
+        monkeypatch.setitem(sys.modules, library, None)
+    with pytest.raises(ParameterError, match=r'signatures need cryptography, .* pip install "sottovoce\[sign\]"'):
         make_key(folder / "k")
 
 
