@@ -31,8 +31,9 @@ class Optional:
         except ModuleNotFoundError as error:
             if not f"{self._name}.".startswith(f"{error.name}."):  # it is there, and something of its own is missing
                 raise
+            package = self._name.partition(".")[0]
             raise ParameterError(
-                f'{self._purpose} {self._name.partition(".")[0]}, which is not installed: pip install "sottovoce[{self._extra}]".'
+                f'{self._purpose} {package}, which is not installed: pip install "sottovoce[{self._extra}]".'
             ) from None
         value = getattr(library, attribute, None)
         if value is None:  # a module of the library that it does not load by itself
