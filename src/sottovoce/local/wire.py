@@ -11,6 +11,7 @@ Whatever arrives is either a `Report` or one of the reasons of a closed list; no
 """
 
 import hashlib
+import re
 import struct
 from dataclasses import dataclass
 from enum import Enum
@@ -27,6 +28,7 @@ _MAGIC: Final = b"LDP1"
 _LAYOUT: Final = struct.Struct("<4s8sQH")
 _ROWS: Final = np.dtype([("head", "V12"), ("seed", "<u8"), ("index", "<u2")])
 _SEED_DOMAIN: Final = b"sottovoce local seed 1\x00"
+_TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)  # what a collector takes for one
 
 
 class Reason(Enum):
@@ -45,6 +47,10 @@ class Report:
 
     seed: int
     index: int
+
+
+def is_token(text: str) -> bool:
+    return _TOKEN.fullmatch(text) is not None
 
 
 def seed_of(protocol_id: bytes, token: bytes) -> int:

@@ -2,6 +2,7 @@
 
 import { createInterface } from "node:readline";
 
+import { reportOfBrowser } from "../../../src/sottovoce/local/web/invitation.js";
 import * as local from "../../../src/sottovoce/local/web/sottovoce-local.js";
 
 Math.random = () => {
@@ -92,6 +93,15 @@ const answers = {
     if (together) reports.push(...(await Promise.all(calls.map(call))));
     else for (const options of calls) reports.push(await call(options));
     return { reports, kept: Object.fromEntries(storage.items) };
+  },
+
+  /** Tabs of the survey that answer at once, each with a token of its own: what each has, and what is kept. */
+  async tabs({ text, tokens, record, label }) {
+    const randomizer = new local.Randomizer(await protocolOf(text));
+    const storage = memory();
+    const seen = await Promise.all(tokens.map((token) => reportOfBrowser(randomizer, record, label, { token, storage })));
+    const belongs = ({ report, token }) => local.keptReport(randomizer.protocol, { token, storage }).then((kept) => local.toHex(kept) === local.toHex(report));
+    return { tokens: seen.map(({ token }) => token), belong: await Promise.all(seen.map(belongs)), kept: Object.fromEntries(storage.items) };
   },
 
   /** The report of bytes that the module takes from where it takes them. */

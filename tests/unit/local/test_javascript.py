@@ -247,6 +247,13 @@ class TestOneReport:
         answer = node.ask("once", text=self.text, calls=[YES] * 8, together=True)
         assert len(set(answer["reports"])) == 1
 
+    def test_tabs_that_answer_at_once_have_one_report_and_its_token(self, node: Node) -> None:
+        tokens = [f"a-token-of-tab-{tab}" for tab in range(4)]
+        answer = node.ask("tabs", text=self.text, tokens=tokens, record=PERSON, label="yes")
+        assert len(set(answer["tokens"])) == 1
+        assert all(answer["belong"])
+        assert answer["kept"][self.key.replace("report", "token")] == answer["tokens"][0]
+
     def test_another_token_is_refused(self, node: Node) -> None:
         with pytest.raises(JavaScriptError, match="ParameterError: token is not the one"):
             node.ask("once", text=self.text, calls=[YES, {**YES, "token": "03"}])

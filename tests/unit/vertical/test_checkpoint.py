@@ -10,6 +10,7 @@ import pytest
 
 from sottovoce.exceptions import BudgetError, LedgerError, ParameterError, PartyError, StorageError
 from sottovoce.ledger import Ledger
+from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
@@ -47,7 +48,7 @@ def test_labels_that_were_changed_are_refused(tmp_path):
     checkpoint = Checkpoint(tmp_path / "run")
     assert checkpoint.released("a", lambda: b"\1\xff") == checkpoint.released("a", lambda: b"\xff\1") == b"\1\xff"
     checkpoint.close()
-    path = tmp_path / "run" / "a.labels"
+    path = tmp_path / "run" / "a.kept"
     path.write_bytes(path.read_bytes()[:-1] + b"\1")
     with pytest.raises(StorageError, match="was damaged"):
         Checkpoint(tmp_path / "run").released("a", lambda: b"\1\xff")
@@ -235,6 +236,17 @@ def test_copies_of_a_run_in_any_order_under_an_owner_who_cancels_pay_for_each_la
             if each.state == "reserved" and draw.random() < 0.3:
                 made.ledger("labels").cancel(each.charge, "by hand")
     assert 1 <= len(left) <= states(made).count("committed")
+
+
+def test_what_a_party_refuses_before_labels_have_left_keeps_them_at_home(organisations, monkeypatch):
+    """It promised to pay in an execution that was killed before it stored them, and paid somebody else meanwhile."""
+    stopped_before_labels_leave(organisations, monkeypatch, Killed())
+    organisations.end(HOME)
+    organisations.ledger(OTHERS[0]).reserve("people", GaussianEvent(0.15), delta=1e-6, adjacency="replace-one")
+    left = set()
+    with pytest.raises(PartyError, match="its budget is"):
+        fit_and_watch(organisations, left)
+    assert not left
 
 
 def test_a_fit_without_a_checkpoint_draws_anew():

@@ -15,6 +15,7 @@ from sottovoce.cli.local._records import read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
 from sottovoce.local.server.exports import SUFFIXES, write_reports
+from sottovoce.local.wire import is_token
 
 
 def randomize(
@@ -65,12 +66,18 @@ def _posted(token: bytes | None, report: bytes) -> str:
 
 def _read_tokens(path: Path, count: int) -> list[bytes]:
     try:
-        given = [token.encode("ascii") for token in path.read_text(encoding="ascii").split()]
+        given = path.read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"--tokens {path}: cannot read the tokens; a file with one a line, in ASCII.") from None
+    for place, token in enumerate(given, start=1):
+        if not is_token(token):  # which is not repeated: it may be a part of one
+            raise ParameterError(
+                f"--tokens {path}: no collector takes the token {place}, which has not 16 to 128 letters, digits or "
+                "-._~. Restore the file."
+            )
     if len(given) < count or len(set(given)) < len(given):
         raise ParameterError(f"--tokens {path}: needs {count} different tokens; got {len(set(given))}.")
-    return given[:count]
+    return [token.encode("ascii") for token in given[:count]]
 
 
 def export(

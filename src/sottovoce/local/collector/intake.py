@@ -13,10 +13,10 @@ from typing import Any, Final, NamedTuple
 from sottovoce._validation import number, whole_number
 from sottovoce.local.collector.answers import Reason
 from sottovoce.local.collector.storage import Row
-from sottovoce.local.collector.tokens import TokenKey, is_token, token_hash
+from sottovoce.local.collector.tokens import TokenKey, token_hash
 from sottovoce.local.protocol import Protocol
 from sottovoce.local.wire import Reason as WireReason
-from sottovoce.local.wire import parse
+from sottovoce.local.wire import is_token, parse
 
 MAX_BATCH: Final = 1_000
 _ENTRY: Final = {"token", "report"}

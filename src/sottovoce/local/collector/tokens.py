@@ -14,7 +14,6 @@ from typing import Final
 from sottovoce.exceptions import ParameterError
 
 SECRET_BYTES: Final = 32
-_TOKEN: Final = re.compile(r"[A-Za-z0-9_.~-]{16,128}", re.ASCII)
 _ISSUED: Final = re.compile(r"[A-Za-z0-9_-]{48}", re.ASCII)
 _HALF: Final = 16
 _MARK_BYTES: Final = 8
@@ -54,10 +53,6 @@ def read_secret_file(path: Path, name: str) -> bytes:
     if len(key) != SECRET_BYTES:
         raise ParameterError(f"{name} {path}: this is not a key, which is {2 * SECRET_BYTES} hexadecimal digits.")
     return key
-
-
-def is_token(value: object) -> bool:
-    return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
 
 
 def token_hash(token: str) -> bytes:

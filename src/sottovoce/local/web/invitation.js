@@ -5,7 +5,7 @@
  * opened the page by which link, and how long an answer took; and nobody learns by asking whether a link was used.
  */
 
-import { fromHex, toHex } from "./sottovoce-local.js";
+import { alone, fromHex, keptReport, reportOnce, toHex } from "./sottovoce-local.js";
 import { Told } from "./words.js";
 
 const TOKEN = /^[A-Za-z0-9_.~-]{16,128}$/; // what a collector takes for a token
@@ -38,4 +38,17 @@ export async function isMarked(token, mark) {
   const hashed = new Uint8Array([...PREFIX, ...mark, ...bytes.slice(0, PROVED)]);
   const digest = new Uint8Array(await crypto.subtle.digest("SHA-256", hashed));
   return bytes.slice(PROVED).every((byte, place) => byte === digest[place]) && bytes.length === PROVED + CHECKED;
+}
+
+export const tokenKey = (protocol) => `sottovoce-token-${toHex(protocol.id)}`;
+
+/** The one report of this browser, and the token that it belongs to, whichever of several tabs was first. */
+export async function reportOfBrowser(randomizer, record, label, { token, storage }) {
+  const key = tokenKey(randomizer.protocol);
+  return alone(key, async () => {
+    const first = (await keptReport(randomizer.protocol, { storage })) === null;
+    if (first) await storage.setItem(key, token);
+    const own = first ? token : await storage.getItem(key);
+    return { token: own, report: await reportOnce(randomizer, record, label, { token: own, storage }) };
+  });
 }

@@ -810,7 +810,7 @@ export async function reportOnce(randomizer, record, label, { token, storage = g
 const last = new Map();
 
 /** Run one action a key at a time, in this page and, where the browser has locks, in all tabs of this site. */
-async function alone(key, action) {
+export async function alone(key, action) {
   const before = last.get(key) ?? Promise.resolve();
   const locks = globalThis.navigator?.locks;
   const now = before.then(() => (locks ? locks.request(key, action) : action()));

@@ -6,10 +6,10 @@
  * protocol are the default; all other words from languages/*.json.
  */
 
-import { Protocol, Randomizer, keptReport, reportOnce, toHex, unpack } from "./sottovoce-local.js";
+import { Protocol, Randomizer, keptReport, unpack } from "./sottovoce-local.js";
 import { explanation } from "./explanation.js";
 import { element } from "./element.js";
-import { linked, tokenOfVisit } from "./invitation.js";
+import { linked, reportOfBrowser, tokenKey, tokenOfVisit } from "./invitation.js";
 import { featureQuestion, labelQuestion, numberQuestion } from "./questions.js";
 import { Told, Words, languageToBeginWith } from "./words.js";
 
@@ -76,7 +76,6 @@ async function content(url, read, missing) {
 
 const json = (response) => response.json();
 const text = (response) => response.text();
-const tokenKey = (protocol) => `sottovoce-token-${toHex(protocol.id)}`;
 
 /** What is shown, in the language that is chosen: every word of the page is set here, and can be set again. */
 class Page {
@@ -234,10 +233,8 @@ class Survey {
     }
     const label = answers.pop();
     try {
-      const { storage } = this;
-      if ((await keptReport(this.protocol, { storage })) === null) storage.setItem(tokenKey(this.protocol), this.token);
-      else this.token = storage.getItem(tokenKey(this.protocol)); // another tab was first
-      this.report = await reportOnce(this.randomizer, answers, label, { token: this.token, storage });
+      const { token, storage } = this;
+      Object.assign(this, await reportOfBrowser(this.randomizer, answers, label, { token, storage }));
     } catch (error) {
       this.page.say(null, ["no-report", { reason: error.message }]);
       return;

@@ -53,10 +53,9 @@ class Run:
         They are on disk, and the charge is closed for them, before this returns: what was drawn and has not come so far
         has not left. Raises `LedgerError` if the charge was closed for others, by a copy of this run.
         """
-        if self.checkpoint is None or self.key is None:
+        if self.checkpoint is None:
             return draw()
-        name = self.key.within(b"labels").name(16).hex()
-        raw = self.checkpoint.released(name, lambda: draw().astype(np.int8).tobytes())
+        raw = self.checkpoint.released(self._name(b"labels"), lambda: draw().astype(np.int8).tobytes())
         self.open_charge.close_for(hashlib.sha256(raw).hexdigest())
         return np.frombuffer(raw, np.int8).astype(np.float64)
 
@@ -68,27 +67,26 @@ class Run:
                 "What was charged for it stays charged. Begin a new run."
             )
 
-    def promised(self, ask: Callable[[], None]) -> None:
-        """Have parties say that they will pay, as ``ask`` does; once they have, no refusal counts: they may have paid.
+    def promised(self, ask: Callable[[], None], *, labels_public: bool) -> None:
+        """Have parties say that they will pay, as ``ask`` does; once labels may have left, they may have paid already.
 
-        Raises what ``ask`` raises in the execution in which they say so.
+        Raises what ``ask`` raises in an execution before which no label has left.
         """
-        if not self._is_first(b"promised", ask):
-            with suppress(PartyError):
-                ask()
+        with suppress(*[PartyError] * self._is_kept(b"labels")):
+            ask()
+        if labels_public:  # they leave without having been drawn
+            self._is_first(b"labels")
 
-    def _is_first(self, what: bytes, does: Callable[[], None] = lambda: None) -> bool:
-        """Do something that no execution of this run has done before, and return True; else do nothing."""
-        if self.checkpoint is None or self.key is None:
-            does()
-            return True
+    def _is_first(self, what: bytes) -> bool:
+        """Tell whether no execution of this run has come here before."""
         own = secrets.token_bytes(16)
+        return self.checkpoint is None or self.checkpoint.released(self._name(what), lambda: own) == own
 
-        def done() -> bytes:
-            does()
-            return own
+    def _is_kept(self, what: bytes) -> bool:
+        return self.checkpoint is not None and self.checkpoint.path(self._name(what)).exists()
 
-        return self.checkpoint.released(self.key.within(what).name(16).hex(), done) == own
+    def _name(self, what: bytes) -> str:
+        return "" if self.key is None else self.key.within(what).name(16).hex()
 
     @property
     def model(self) -> str:
@@ -143,11 +141,15 @@ class Checkpoint:
             self._n_runs += 1
             return Run(self, self._key.within(b"run", str(self._n_runs).encode()))
 
+    def path(self, name: str) -> Path:
+        """Return where what is kept under this name is, or will be."""
+        return self._folder.path / f"{name}.kept"
+
     def released(self, name: str, draw: Callable[[], bytes]) -> bytes:
         """Return what is kept under this name, or what ``draw`` returns, which is on disk by then."""
         if not self._folder.is_held:
             raise StorageError(f"the checkpoint {self._folder.path} is another process's.")
-        path = self._folder.path / f"{name}.labels"
+        path = self.path(name)
         with self._lock:
             if not path.exists():
                 raw = draw()
@@ -167,7 +169,7 @@ class Checkpoint:
         """Forget the key and the labels, but not that there was a run: its results are on disk."""
         if self._folder.is_held:
             (self._folder.path / "key").unlink(missing_ok=True)
-            for path in self._folder.path.glob("*.labels"):
+            for path in self._folder.path.glob("*.kept"):
                 path.unlink()
             self._folder.close()
 

@@ -337,7 +337,9 @@ class LabelsOncePlan(VerticalPlan):
 
     def meet(self, parties: Parties) -> None:
         """Have each party say whether it will pay and answer: what it refuses then, no label has left for."""
-        parties.run.promised(lambda: check_affordable(parties, self.column_events, self.first_request))
+        parties.run.promised(
+            lambda: check_affordable(parties, self.column_events, self.first_request), labels_public=self.labels_public
+        )
 
     @cached_property
     def mu_beside_labels(self) -> float:

@@ -2,8 +2,9 @@
 
 The lower rank calls the higher one and says its rank in two bytes, little endian; who is called answers with its own.
 From then on either side sends messages: label and length as u64, little endian, and the bytes. Both count labels alike,
-so that a message may be taken later than one behind it. A partner must show the certificate of its own rank before it
-is told anything; one that is lost, late or unknown ends the session with words.
+so that a message may be taken later than one behind it. None is read before it is due here, and a partner that sends
+another one has its line cut: nobody fills another's memory. A partner must show the certificate of its own rank before
+it is told anything; one that is lost, late or unknown ends the session with words.
 """
 
 from __future__ import annotations
@@ -25,7 +26,6 @@ _FLUSH: Final = 5.0  # seconds that a session's last bytes have at its end
 _TURNS: Final = 5  # of the loop
 _GREETING: Final = 2  # bytes
 _HEAD: Final = struct.Struct("<QQ")
-_MOST_BYTES: Final = 2**26  # of one message
 _AHEAD: Final = 2**20  # bytes that are read before anybody asks for them
 _OVER: Final = "this joint computation is over; begin a new one"
 
@@ -60,11 +60,12 @@ class Links:
         self._thread.start()
         self._do(self._open())
 
-    def steps(self, count: int = 1) -> range:
-        """Return the labels of the next steps, which are the same at all parties."""
-        first = self._label + 1
-        self._label += count
-        return range(first, self._label + 1)
+    def due(self, peers: Collection[int], sizes: Sequence[int]) -> range:
+        """Return the labels of the next messages, the same at all parties: ``peers`` send them, of so many bytes."""
+        labels = range(self._label + 1, self._label + 1 + len(sizes))
+        self._label += len(sizes)
+        self._do(self._expect(peers, dict(zip(labels, sizes, strict=True))))
+        return labels
 
     def swap(
         self, step: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
@@ -109,6 +110,8 @@ class Links:
             await asyncio.wait(closing, timeout=self._flush)
         for line in self._made:
             line.abort()
+        for link in self._links.values():
+            link.reading.cancel()
         await asyncio.sleep(_RETRY)  # until they are closed
 
     async def _open(self) -> None:
@@ -198,6 +201,10 @@ class Links:
         if len(self._links) == len(self._places) - 1:
             self._complete.set()
 
+    async def _expect(self, peers: Collection[int], sizes: Mapping[int, int]) -> None:
+        for peer, link in self._links.items():
+            link.expect(self._label, sizes if peer in peers else {})
+
     async def _swap(
         self, label: int, messages: Mapping[int, bytes | memoryview], expected: Collection[int]
     ) -> dict[int, bytes]:
@@ -230,9 +237,19 @@ class _Link:
         self.lost: EngineError | None = None
         self.came: dict[int, asyncio.Future[bytes]] = {}  # by label: what came, or is waited for
         self._peer, self._reader, self._writer = peer, reader, writer
+        self._sizes: dict[int, int] = {}  # by label: bytes of a message that has not begun to come
+        self._last, self._more = 0, asyncio.Event()  # the last label that is due by now
         # drained then means: all is sent (with 0, TLS stays paused)
         writer.transport.set_write_buffer_limits(high=1)
         self.reading = asyncio.ensure_future(self._read())
+
+    def expect(self, last: int, sizes: Mapping[int, int]) -> None:
+        """Let messages come, up to the label ``last``; those of ``sizes`` alone."""
+        self._last = last
+        self._sizes |= sizes
+        if self.lost is None:
+            self.came |= {label: asyncio.get_running_loop().create_future() for label in sizes}
+        self._more.set()
 
     async def give(self, label: int, message: bytes | memoryview) -> None:
         try:
@@ -243,25 +260,27 @@ class _Link:
             raise self.lost or self._left() from None
 
     async def take(self, label: int) -> bytes:
-        if self.lost is not None and label not in self.came:
-            raise self.lost
-        message = await self._coming(label)
+        if label not in self.came:
+            raise self.lost or self._left()
+        message = await self.came[label]
         del self.came[label]
         return message
-
-    def _coming(self, label: int) -> asyncio.Future[bytes]:
-        return self.came.setdefault(label, asyncio.get_running_loop().create_future())
 
     async def _read(self) -> None:
         with contextlib.suppress(OSError, asyncio.IncompleteReadError):
             while True:
                 label, size = _HEAD.unpack(await self._reader.readexactly(_HEAD.size))
-                if size > _MOST_BYTES:
+                while label > self._last:  # it is ahead: what it sends waits at its own end
+                    self._more.clear()
+                    await self._more.wait()
+                if self._sizes.pop(label, None) != size:
+                    self.lost = EngineError(f"party {self._peer} sent what nobody waits for: its programs differ")
+                    self._writer.transport.abort()
                     break
-                message, coming = await self._reader.readexactly(size), self._coming(label)
-                if not coming.done():
+                message, coming = await self._reader.readexactly(size), self.came[label]
+                if not coming.done():  # nobody waits any more
                     coming.set_result(message)
-        self.lost = self._left()
+        self.lost = self.lost or self._left()
         for coming in self.came.values():
             if not coming.done():
                 coming.set_exception(self.lost)

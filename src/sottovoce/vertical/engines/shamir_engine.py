@@ -110,14 +110,14 @@ class ShamirEngine(Guarded):
         self._links.open()
 
     def exchange(self, message: bytes) -> list[bytes]:
-        (step,) = self._links.steps()
+        (step,) = self._links.due(self._others, [len(message)])
         found = self._links.swap(step, dict.fromkeys(self._others, message), self._others)
         return [message if rank == self.rank else found[rank] for rank in range(self.n_parties)]
 
     def _put(self, name: str, owner: int, shape: tuple[int, ...], value: Whole | None) -> None:
         if name in self._variables:
             self._drop((name,))
-        steps = self._steps(shape)
+        steps = self._due((owner,), shape)
         if owner == self.rank:
             assert value is not None
             shares = split(to_field(value), self._threshold, self.n_parties)
@@ -136,7 +136,8 @@ class ShamirEngine(Guarded):
     def _reveal(self, name: str) -> Whole:
         """Open what `Mask` has made: all shares must lie on one polynomial."""
         own = self._variable(name).once()
-        found = self._swap(self._steps(own.shape), dict.fromkeys(self._others, own), self._others, own.shape)
+        steps = self._due(self._others, own.shape)
+        found = self._swap(steps, dict.fromkeys(self._others, own), self._others, own.shape)
         self.exchange(b"")  # all have it: this party may be the first to close
         shares = [own if rank == self.rank else found[rank] for rank in range(self.n_parties)]
         least = self._threshold + 1
@@ -170,7 +171,7 @@ class ShamirEngine(Guarded):
         shares = split(share, self._threshold, self.n_parties) if self.rank < n_splitting else []
         splitting = [other for other in self._others if other < n_splitting]
         messages = {other: shares[other] for other in self._others} if shares else {}
-        found = self._swap(self._steps(share.shape), messages, splitting, share.shape)
+        found = self._swap(self._due(splitting, share.shape), messages, splitting, share.shape)
         if shares:
             found[self.rank] = shares[self.rank]
         return combine([found[rank] for rank in range(n_splitting)], range(1, n_splitting + 1))
@@ -189,9 +190,10 @@ class ShamirEngine(Guarded):
 
     # ------------------------------------------------------------------ between parties
 
-    def _steps(self, shape: tuple[int, ...]) -> range:
-        """Return the steps in which numbers of that shape travel."""
-        return self._links.steps(-(-math.prod(shape) // _PIECE))
+    def _due(self, peers: Collection[int], shape: tuple[int, ...]) -> range:
+        """Return the steps in which numbers of that shape travel, and let those of ``peers`` come."""
+        size = math.prod(shape)
+        return self._links.due(peers, [8 * min(_PIECE, size - first) for first in range(0, size, _PIECE)])
 
     def _swap(
         self, steps: range, shares: Mapping[int, Share], expected: Collection[int], shape: tuple[int, ...]
@@ -204,8 +206,6 @@ class ShamirEngine(Guarded):
             last = min(size, first + _PIECE)
             came = self._links.swap(step, {peer: each[first:last].tobytes() for peer, each in flat.items()}, expected)
             for peer, message in came.items():
-                if len(message) != 8 * (last - first):
-                    raise EngineError(f"party {peer} sent something of another size: it computes something else")
                 found[peer][first:last] = np.frombuffer(message, dtype="<u8")
         for peer, share in found.items():
             if (share >= MODULUS).any():

@@ -85,7 +85,6 @@ class Journal:
         self._folder = PrivateFolder(folder, "the journal")
         try:
             self._file = private_database(self._folder.path / "releases.db", _TABLES, sure=True)
-            self._file.execute("DELETE FROM releases WHERE id <= (SELECT MAX(id) FROM releases) - ?", (MOST_KEPT,))
         except (OSError, sqlite3.Error) as error:
             self._folder.close()
             raise StorageError(f"the journal {folder} cannot be used: {error}.") from None
@@ -128,6 +127,7 @@ class Journal:
         """
         row = (release.name, release.answer, release.packed, _check(release.answer, release.packed))
         self._do("INSERT OR REPLACE INTO releases (name, answer, model, intact) VALUES (?, ?, ?, ?)", row)
+        self._do("DELETE FROM releases WHERE id <= (SELECT MAX(id) FROM releases) - ?", (MOST_KEPT,))
 
     def find(self, name: str) -> Release | None:
         """Return the release of that name, or None.

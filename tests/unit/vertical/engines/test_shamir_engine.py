@@ -125,11 +125,44 @@ def stalls(engine):
 def sends(message):
     def work(engine):
         if engine.rank == 1:
-            return engine._links.swap(*engine._links.steps(), {0: message, 2: message}, ())
+            return engine._links.swap(*engine._links.due((), [8]), {0: message, 2: message}, ())
         engine._put("x", 1, (1,), None)  # not compared before: the partner does nothing else
         return engine._run(Add(), ["x"], ["x"])
 
     return work
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [[(1, 8)], [(2, 1 << 26)], [(2, 4), (2, 4)], [(2, 4), (1, 0)], [(0, 0)],
+     [(2, 4), *((label, 1 << 20) for label in range(10**6, 10**6 + 40))], [(2**64 - 1, 2**24)]],
+    ids=["of another's step", "too long", "twice", "of a step that is over", "of none", "ahead", "the last of all"],
+)  # fmt: skip
+def test_a_partner_fills_no_memory_with_what_nobody_waits_for(messages):
+    """Messages of a label and a size: it is cut off, or they wait at its own end."""
+    held = []
+
+    def work(engine):
+        links = engine._links._links.values()
+        if engine.rank == 1:
+            with contextlib.suppress(TimeoutError):
+                for label, size in messages:
+                    for link in links:
+                        engine._links._do(asyncio.wait_for(link.give(label, bytes(size)), 3))
+            return until(lambda: all(link._reader._eof or link._reader.exception() for link in links), seconds=30)
+        try:
+            engine.put("x", 0, (1,), np.array([1]) if engine.rank == 0 else None)
+            return engine.exchange(b"here"), engine.exchange(b"here")
+        finally:
+            came = [each for link in links for each in list(link.came.values()) if each.done() and not each.cancelled()]
+            held.append(sum(len(each.result()) for each in came if each.exception() is None))
+            held.extend(len(link._reader._buffer) for link in links)
+
+    first, _, last = together(3, work, timeout=3.0)
+    assert isinstance(first, EngineError) and isinstance(last, EngineError)
+    words = "did not answer within" if messages[-1][0] > 2 else "sent what nobody waits for"
+    assert f"party 1 {words}" in f"{first} {last}"
+    assert max(held) <= 2**22
 
 
 def changes_a_share(engine):
@@ -146,7 +179,7 @@ def changes_a_share(engine):
         (leaves, "party 1 has left the joint computation"),
         (stalls, "party 1 did not answer within 0.45 s"),
         (None, "party 1 did not connect within 0.45 s"),
-        (sends(b"x"), "party 1 sent something of another size"),
+        (sends(b"x"), "party 1 sent what nobody waits for"),
         (sends(b"\xff" * 8), "party 1 sent something that is no share"),
         (sends(int(MODULUS).to_bytes(8, "little")), "party 1 sent something that is no share"),
         (changes_a_share, "what the parties opened does not fit together"),
