@@ -76,12 +76,7 @@ class PrivateFolder:
     @property
     def is_held(self) -> bool:
         """False in a child of a fork, and after `close`: it must leave the folder alone."""
-        return self._lock >= 0 and self.is_of_this_process
-
-    @property
-    def is_of_this_process(self) -> bool:
-        """False in a child of a fork."""
-        return self._process == os.getpid()
+        return self._lock >= 0 and self._process == os.getpid()
 
     def close(self) -> None:
         """Let another process have it; in a child of a fork that is the parent's to do."""

@@ -217,7 +217,7 @@ def test_the_start_is_charged_once_and_all_that_is_opened_follows_from_it(kind, 
     fitting = kind.plan.fitting()
     for each in np.split(values, ends[:-1]):
         fitting.take(each)
-    assert np.array_equal(table.parties[1].part("m").coef, fitting.weights["clinic"][0])
+    assert np.array_equal(table.parties[1].parts["m"].coef, fitting.weights["clinic"][0])
     for message in (Poll("m"), Join(NOTHING)):
         refused(line.ask(message), "the joint training is kept")
     assert table.spent == [kind.event] * 2

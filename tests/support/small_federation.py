@@ -105,7 +105,7 @@ def in_process(federation: Federation, estimator: Any, *, aligned: bool = False)
     parties = parties_of(federation, aligned=aligned)
     with threadpool_limits(1):
         estimator.fit(parties)
-    return {name: party.part(estimator.model_) for name, party in parties.here.items() if not party.is_helper}
+    return {name: party.parts[estimator.model_] for name, party in parties.here.items() if not party.is_helper}
 
 
 def model_of(federation: Federation, run: tuple[object, ...]) -> dict[str, Any]:

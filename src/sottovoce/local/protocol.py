@@ -446,7 +446,8 @@ class Protocol:
                     f"the record lacks the features {absent!r} and has unknown ones {sorted(map(str, unknown))!r}."
                 )
             return [x.get(feature.name) for feature in self.features]
-        if isinstance(x, (str, bytes)) or not isinstance(x, (Sequence, np.ndarray)) or len(x) != len(self.features):
+        is_text, is_table = isinstance(x, (str, bytes)), getattr(x, "ndim", 1) != 1
+        if is_text or is_table or not isinstance(x, (Sequence, np.ndarray)) or len(x) != len(self.features):
             raise DataError(f"the record must be a mapping by name, or a sequence of {len(self.features)} values.")
         return list(x)
 

@@ -2,9 +2,12 @@
 
 import json
 import math
+from contextlib import suppress
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -280,6 +283,21 @@ def test_both_programs_refuse_bad_people(node, protocol, record, label, said, sc
         Randomizer(protocol).report(record, label)
     with pytest.raises(JavaScriptError, match=f"DataError: .*{script}"):
         node.ask("report", text=protocol.to_json(), record=record, label=label)
+
+
+ODD = [
+    pd.NA, pd.NaT, np.datetime64("NaT"), np.ma.masked, np.array(1.0), np.array("private"), np.zeros(0), np.ones(2),
+    Decimal("NaN"), Fraction(1, 3), 10**400, -(10**400), object(), 1j, {}, "\ud800", b"x", np.uint64(2**64 - 1),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: type(odd).__name__)
+def test_whatever_a_device_is_given_it_makes_a_report_or_refuses(odd):
+    people = [(NAMED, each, "yes") for each in (odd, {**PERSON, "age": odd}, {**PERSON, "work": odd})]
+    people += [(NAMED, PERSON, odd), (NUMBERS, [odd, 0.5], 1), (NUMBERS, [0.0, 0.5], odd), (NUMBERS, odd, 1)]
+    for protocol, record, label in people:
+        with suppress(DataError):
+            assert len(Randomizer(protocol).report(record, label)) == 22
 
 
 NOT_NUMBERS = [

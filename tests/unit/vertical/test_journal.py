@@ -125,12 +125,12 @@ def test_an_answer_whose_charge_is_cancelled_meanwhile_stays(tmp_path, ledger, m
 
 def test_a_model_is_kept_again_with_the_answer_behind_which_it_stands(tmp_path, ledger):
     party = clinic(tmp_path, ledger)
-    answer, before = party.handle(asked(TRAIN)), party.part("m")
+    answer, before = party.handle(asked(TRAIN)), party.parts["m"]
     party._journal.close()
     party = clinic(tmp_path, ledger)
     assert not party.keeps("m")
     assert party.handle(asked(TRAIN)) == answer
-    after = party.part("m")
+    after = party.parts["m"]
     assert (after.coef.tobytes(), after.intercept) == (before.coef.tobytes(), before.intercept)
     assert len(charges(ledger)) == 1
 
@@ -213,7 +213,7 @@ def test_what_an_answer_rests_on_is_what_its_release_is_known_by(tmp_path, ledge
         budget = LedgerBudget(ledger.url, "people", name=given["name"], coordinator=coordinator)
         party = Party(**given, budget=budget, journal=Journal(tmp_path / "clinic")).seed(seed)
         assert not isinstance(decode(party.handle(asked(TRAIN))), Refused)
-        coefs.append(party.part("m").coef)
+        coefs.append(party.parts["m"].coef)
         party._journal.close()
     assert len(charges(ledger)) == n_charges
     assert np.array_equal(*coefs) == (n_charges == 1)
@@ -228,7 +228,7 @@ def test_what_was_computed_without_a_budget_is_charged_where_there_is_one(tmp_pa
     budget = (3.0, 1e-6) if account == "in memory" else LedgerBudget(ledger.url, "people", name="clinic")
     party = Party(TABLE, name="clinic", data_norm=1.0, journal=Journal(tmp_path / "clinic"), budget=budget)
     assert not isinstance(decode(party.handle(asked(TRAIN))), Refused)
-    assert (party.part("m").coef != plain.part("m").coef).all()
+    assert (party.parts["m"].coef != plain.parts["m"].coef).all()
     assert party.spent != compose()
     party._journal.close()
 

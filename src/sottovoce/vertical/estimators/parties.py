@@ -69,13 +69,8 @@ def seeded_for_session(parties: Parties, streams: Streams, session: bytes) -> It
 def kept_parts(parties: Parties, model: str, holder: str) -> tuple[dict[str, Part], Part | None]:
     """Return what each party keeps, in one process, and the label holder's own model; elsewhere both stay there."""
     here = owned(parties)
-    parts = {name: party.part(model) for name, party in here.items() if party.keeps(model)}
-    local = (
-        here[holder].part(own_model_name(model))
-        if holder in here and here[holder].keeps(own_model_name(model))
-        else None
-    )
-    return parts, local
+    parts = {name: party.parts[model] for name, party in here.items() if party.keeps(model)}
+    return parts, here[holder].parts.get(own_model_name(model)) if holder in here else None
 
 
 def hand_out(parties: Parties, model: str, holder: str, parts: Mapping[str, Part], local: Part | None) -> None:

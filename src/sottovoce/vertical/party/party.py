@@ -311,10 +311,6 @@ class Party:
         """Tell whether this party keeps a part of a model of that name."""
         return model in self._models
 
-    def part(self, model: str) -> Part:
-        """Return this party's part of a model that it keeps; this is not a request, it does not leave the party."""
-        return self._models[model]
-
     @property
     def parts(self) -> dict[str, Part]:
         """The parts of all models that this party keeps, by name; they do not leave the party."""

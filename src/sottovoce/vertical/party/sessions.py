@@ -89,9 +89,6 @@ class Sessions:
         self._open: OrderedDict[bytes, Session] = OrderedDict()  # the one that was idle for longest first
         self._ended: OrderedDict[bytes, None] = OrderedDict()
 
-    def __contains__(self, name: bytes) -> bool:
-        return name in self._open
-
     def find(self, frame: Frame) -> Session:
         """Return the session of a request, a new one for the first step of a new name.
 

@@ -53,7 +53,7 @@ def test_a_model_over_a_carrier_is_that_of_one_process_bit_for_bit() -> None:
     with pytest.raises(PartyError, match="does not live where"):
         over.own(outside[1].name)
     for mine, theirs in zip(inside, outside, strict=True):
-        np.testing.assert_array_equal(mine.part(expected.model_).coef, theirs.part(got.model_).coef)
+        np.testing.assert_array_equal(mine.parts[expected.model_].coef, theirs.parts[got.model_].coef)
     progress.phase("done")
     told = progress.told()
     assert told["bytes_up"] == over.uplink_bytes == sum(each["bytes_up"] for each in told["parties"].values())

@@ -283,7 +283,7 @@ def test_the_people_who_are_scored_are_others_with_the_parts_that_were_trained_h
     party = site.open_party("score")
     assert party.n_rows == 8
     assert not party.budget.is_limited
-    part = party.part("ab12")
+    part = party.parts["ab12"]
     assert (part.coef.tolist(), part.intercept, part.feature_names) == ([1.5, -0.1], 0.25, ("age", "visits"))
     assert party.keeps("../../etc/passwd")
     assert not party.keeps("older")
