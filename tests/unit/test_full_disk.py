@@ -19,7 +19,7 @@ from sottovoce.cli._output import write_or_keep
 from sottovoce.estimators.persistence import save_model
 from sottovoce.exceptions import SottovoceError
 from sottovoce.local import Aggregator, Protocol, Randomizer
-from sottovoce.local.collector.tokens import TokenKey
+from sottovoce.local.collector.tokens import make_secret_file
 from sottovoce.local.device.randomizer import DeviceStore
 from sottovoce.local.device.survey import write_survey
 from sottovoce.local.server.exports import write_reports
@@ -153,9 +153,11 @@ def test_a_report_that_cannot_be_kept_is_not_sent(tmp_path):
 
 def test_a_key_of_tokens_is_made_whole_or_not_at_all(tmp_path):
     path = tmp_path / "key"
-    assert b"cannot make the file" in in_child(lambda: in_words(lambda: TokenKey.make_file(path)), largest_file=10)
+    assert b"cannot make the file" in in_child(
+        lambda: in_words(lambda: make_secret_file(path, "token key")), largest_file=10
+    )
     assert not path.exists()
-    TokenKey.make_file(path)
+    make_secret_file(path, "token key")
     assert len(path.read_text().strip()) >= 32
 
 

@@ -49,8 +49,8 @@ class Report:
     index: int
 
 
-def is_token(text: str) -> bool:
-    return _TOKEN.fullmatch(text) is not None
+def is_token(value: object) -> bool:
+    return isinstance(value, str) and _TOKEN.fullmatch(value) is not None
 
 
 def seed_of(protocol_id: bytes, token: bytes) -> int:

@@ -6,7 +6,8 @@ import hashlib
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.local.collector.tokens import TokenKey, is_token, token_hash
+from sottovoce.local.collector.tokens import TokenKey, make_secret_file, token_hash
+from sottovoce.local.wire import is_token
 
 KEY = TokenKey(bytes(range(32)), b"protocol")
 
@@ -64,11 +65,11 @@ def test_only_the_hash_is_kept():
 
 def test_key_files(tmp_path):
     path = tmp_path / "key"
-    TokenKey.make_file(path)
+    make_secret_file(path, "token key")
     assert path.stat().st_mode & 0o777 == 0o600
     assert TokenKey.from_file(path, b"p").knows(TokenKey.from_file(path, b"p").issue())
     with pytest.raises(ParameterError, match="cannot make the file: File exists"):
-        TokenKey.make_file(path)
+        make_secret_file(path, "token key")
     with pytest.raises(ParameterError, match="cannot read the file"):
         TokenKey.from_file(tmp_path / "missing", b"p")
     for text in ("", "secret", "ab" * 31, "ab" * 33, "schlüssel"):

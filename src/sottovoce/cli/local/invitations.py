@@ -19,13 +19,13 @@ def tokens(
     force: ForceOption = False,
 ) -> None:
     """Issue device tokens: each entitles to one report. Give each person one, by a way that reaches only them."""
-    from sottovoce.local.collector.tokens import TokenKey
+    from sottovoce.local.collector.tokens import TokenKey, make_secret_file
 
     described = read_protocol(protocol)
     if out is not None:
         check_writable("--out", out, overwrite=force)
     if not key.exists():
-        TokenKey.make_file(key)
+        make_secret_file(key, "token key")
         echo(f"note: a new key in {key}. Keep it secret: whoever has it can send reports without end.", err=True)
     issuer = TokenKey.from_file(key, described.id)
     text = "".join(f"{issuer.issue()}\n" for _ in range(count))

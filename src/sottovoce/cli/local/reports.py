@@ -69,14 +69,10 @@ def _read_tokens(path: Path, count: int) -> list[bytes]:
         given = path.read_text(encoding="ascii").split()
     except (OSError, UnicodeDecodeError):
         raise ParameterError(f"--tokens {path}: cannot read the tokens; a file with one a line, in ASCII.") from None
-    for place, token in enumerate(given, start=1):
-        if not is_token(token):  # which is not repeated: it may be a part of one
-            raise ParameterError(
-                f"--tokens {path}: no collector takes the token {place}, which has not 16 to 128 letters, digits or "
-                "-._~. Restore the file."
-            )
-    if len(given) < count or len(set(given)) < len(given):
-        raise ParameterError(f"--tokens {path}: needs {count} different tokens; got {len(set(given))}.")
+    usable = len(set(filter(is_token, given)))
+    if len(given) < count or usable < len(given):
+        form = "of 16 to 128 letters, digits or -._~"
+        raise ParameterError(f"--tokens {path}: needs {count} different tokens {form}; got {usable} of {len(given)}.")
     return [token.encode("ascii") for token in given[:count]]
 
 

@@ -86,14 +86,6 @@ class TokenKey:
         """
         return cls(read_secret_file(path, "token key"), protocol_id)
 
-    @staticmethod
-    def make_file(path: Path) -> None:
-        """Write a new key to a file that only its owner can read.
-
-        Raises ParameterError if the file exists or cannot be made.
-        """
-        make_secret_file(path, "token key")
-
     @property
     def mark(self) -> bytes:
         """Public: what tokens of this key and protocol are checked with; it says nothing of the key or of a token."""

@@ -218,11 +218,6 @@ class LedgerBudget(Account):
         """Everything that was charged to the data set, by anybody; for the party's own eyes."""
         return compose(*(charge.event for charge in self._book.history(self.dataset) if charge.counts))
 
-    @property
-    def is_limited(self) -> bool:
-        """Always."""
-        return True
-
     def holds(self, entry: str) -> bool:
         """Tell whether the ledger still has an entry of this hash."""
         return self._book.holds(entry)
