@@ -10,7 +10,6 @@ from dataclasses import dataclass, fields
 from numbers import Real
 from typing import Any, ClassVar, Final
 
-from sottovoce._entries import is_missing
 from sottovoce._validation import in_order, number
 from sottovoce.exceptions import DataError, ParameterError
 
@@ -56,7 +55,7 @@ class NumericFeature:
 
     def encode(self, value: object) -> tuple[tuple[int, float], ...]:
         """Return (column, number) pairs of the columns that are not 0."""
-        if is_missing(value):
+        if value is None or (isinstance(value, Real) and value != value):
             if self.missing:
                 return ((1, 1.0),)
             raise DataError(
@@ -110,7 +109,7 @@ class CategoricalFeature:
 
     def encode(self, value: object) -> tuple[tuple[int, float], ...]:
         """Return (column, number) pairs of the columns that are not 0."""
-        if is_missing(value) or (isinstance(value, str) and value == ""):
+        if value is None or (isinstance(value, str) and value == "") or (isinstance(value, Real) and value != value):
             if self.missing:
                 return ((len(self.categories), 1.0),)
             raise DataError(f"feature {self.name!r} is missing. Give a category, or declare it with missing=True.")
