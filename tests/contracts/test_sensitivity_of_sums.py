@@ -248,11 +248,13 @@ def test_the_bound_is_reached(run, rest, one, other, least, adjacency):
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
 def test_the_bound_on_projected_rows_is_reached(store):
-    """By a row that is shortened after it is projected."""
-    worst, rest = np.full(WIDE, 1e9), np.zeros((N - 1, WIDE))
-    rest[:5] = worst
-    tables = [(store(X), np.ones(N)) for X in (np.vstack([rest, worst]), rest)]
-    assert 0.9999 < distances(projected, tables, Neighbours(REMOVED))[0] <= 1.0
+    """By rows that are shortened after they are projected, of some."""
+    found = []
+    for worst in np.random.default_rng(0).choice([-1e9, 1e9], (6, WIDE)):
+        rest = np.outer(np.arange(N - 1) < 5, worst)
+        tables = [(store(X), np.ones(N)) for X in (np.vstack([rest, worst]), rest)]
+        found += distances(projected, tables, Neighbours(REMOVED))
+    assert 0.9999 < max(found) <= 1.0
 
 
 @pytest.mark.parametrize("run", [eigenvalue, line_of_numbers], ids=lambda run: run.__name__)

@@ -5,18 +5,22 @@ import pytest
 import scipy.sparse as sp
 from scipy.linalg import eigh
 
+from sottovoce.central.core import drive
 from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import make_rows
+from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue
 from sottovoce.central.sums.largest_eigenvalue import OfProjectedRows, eigenvalue_mechanism
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
+from sottovoce.randomness import Streams
 from support.asking import answered
 from support.pairs import by_pairs
 
 TEAM = Team(1, None)
 ZERO = Neighbours(Adjacency.ZERO_OUT)
+ORDER = tuple(range(40))
 
 
 def holder_of(raw, *, data_norm=1.0, constant=0.0):
@@ -124,10 +128,10 @@ def test_wide_tables_are_projected(constant, sparse):
     assert exact <= np.mean(draws) <= largest_eigenvalue._SPREAD * (1.25 * exact + 1.0 / 128)
 
 
-def public_matrix(d):
-    public = np.random.Generator(np.random.PCG64(1))
-    columns = [public.permutation(np.arange(d) % 32) + 32 * block for block in range(4)]
-    signs, matrix = public.choice([-0.5, 0.5], (4, d)), np.zeros((d, 128))
+def projection(d, order=ORDER):
+    rng = np.random.Generator(np.random.PCG64(order))
+    columns = [rng.permutation(np.arange(d) % 32) + 32 * block for block in range(4)]
+    signs, matrix = rng.choice([-0.5, 0.5], (4, d)), np.zeros((d, 128))
     for column, sign in zip(columns, signs, strict=True):
         matrix[np.arange(d), column] = sign
     return matrix
@@ -135,7 +139,7 @@ def public_matrix(d):
 
 def test_no_few_columns_hide_from_the_projection():
     """Pairs of columns that carry the rows, and random directions: what is lost is within the public factor's reach."""
-    rng, matrix = np.random.default_rng(0), public_matrix(3000)
+    rng, matrix = np.random.default_rng(0), projection(3000)
     pairs = np.array([rng.choice(3000, 2, replace=False) for _ in range(20_000)])
     seen = np.square(matrix[pairs[:, 0]] + rng.choice([-1.0, 1.0], (20_000, 1)) * matrix[pairs[:, 1]]).sum(axis=1) / 2
     directions = rng.normal(size=(500, 3000))
@@ -144,18 +148,40 @@ def test_no_few_columns_hide_from_the_projection():
     assert seen.min() >= 0.25
 
 
+@pytest.mark.parametrize("sparse", [False, True])
+def test_rows_that_one_projection_hides_are_seen_by_those_of_other_fits(monkeypatch, sparse):
+    """All along a direction that the first fit's projection maps to 0, among them two columns that cancel there."""
+    d, asked, ask = 2100, [], Part.ask
+    monkeypatch.setattr(Part, "ask", lambda part, operation: asked.append(operation) or ask(part, operation))
+
+    def found(hidden, seed):
+        raw = np.tile(hidden, (50, 1))
+        holder = holder_of(sp.csr_array(raw) if sparse else raw)
+        return drive(lambda: largest_eigenvalue.largest_eigenvalue(d, 50, ZERO, 1e4, entry=0.0), holder, Streams(seed))
+
+    found(np.eye(d)[0], 0)
+    matrix = projection(d, asked[-1].order)
+    overlap = np.abs(matrix @ matrix.T - np.eye(d))
+    first, second = np.unravel_index(np.argmax(overlap), overlap.shape)
+    pair = np.eye(d)[first] - np.sign(matrix[first] @ matrix[second]) * np.eye(d)[second]
+    nothing = np.linalg.svd(matrix)[0][:, -1]
+    for hidden in (pair / np.sqrt(2.0), nothing):
+        assert found(hidden, 0).result < 1.0
+        assert min(found(hidden, seed).result for seed in (1, 2, 3)) > 0.9
+
+
 def test_projected_rows_are_shortened_and_multiplied_in_whole_numbers(monkeypatch):
     """In every number of pieces and parts, dense and sparse."""
     monkeypatch.setattr(largest_eigenvalue, "_ENTRIES", 2100 * 40)
-    monkeypatch.setattr(OfProjectedRows, "at_once", 64)
     X, holder = wide(n=300, d=2100, constant=0.3)
-    rows, found = holder.rows, holder.ask(OfProjectedRows())
-    projected = np.hstack([X * rows.scale[:, None], np.full((300, 1), rows.constant)]) @ public_matrix(2101)
+    rows, found = holder.rows, holder.ask(OfProjectedRows(order=ORDER))
+    projected = np.hstack([X * rows.scale[:, None], np.full((300, 1), rows.constant)]) @ projection(2101)
     lengths = np.linalg.norm(projected, axis=1)
     assert 0.1 < np.mean(lengths > 1.0) < 0.9
     wanted = projected / np.maximum(1.0, lengths)[:, None]
     np.testing.assert_allclose(found.matrix, wanted.T @ wanted, rtol=0.0, atol=300 * 2.0**-20)
     assert np.trace(found.matrix) <= 300.0
-    halves = [holder_of(half, constant=0.3).ask(OfProjectedRows()) for half in (X[:130], X[130:])]
-    for other in (wide(n=300, d=2100, constant=0.3, sparse=True)[1].ask(OfProjectedRows()), halves[0] + halves[1]):
+    sparse = wide(n=300, d=2100, constant=0.3, sparse=True)[1]
+    first, second = (holder_of(half, constant=0.3).ask(OfProjectedRows(order=ORDER)) for half in (X[:130], X[130:]))
+    for other in (sparse.ask(OfProjectedRows(order=ORDER)), first + second):
         np.testing.assert_array_equal(other.entries, found.entries)

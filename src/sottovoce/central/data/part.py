@@ -117,6 +117,15 @@ class Rows(NamedTuple):
             np.multiply(raw[lo:hi], self.scale[lo:hi, None], out=piece[: hi - lo])
             yield piece[: hi - lo]
 
+    def weighted_sum(self, factors: Vector) -> Vector:
+        """Return X' times ``factors`` for the scaled rows, in double precision, piece by piece."""
+        total, features, lo = np.zeros(self.n_weights), self.raw.shape[1], 0
+        for piece in self.scaled_pieces():
+            total[:features] += piece.T @ factors[lo : lo + piece.shape[0]]
+            lo += piece.shape[0]
+        total[features:] = self.constant * float(factors.sum())
+        return total
+
     def margins(self, w: Vector, team: Team) -> Vector:
         kernel, out = self.kernel, np.empty(self.n_samples)
         team.run(lambda _, lo, hi: passes.margins(kernel, w, lo, hi, out), team.split(self.n_samples, self.work))

@@ -17,7 +17,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from sottovoce._numerics import Vector
-from sottovoce.central.data.part import Part, Rows
+from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.solvers.frank_wolfe import PlanInSet
 from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
@@ -46,7 +46,7 @@ class ProjectedGradientPlan(PlanInSet, UnprotectedPlan):
             return float(np.mean(self.loss.value(y, m)))
 
         def slopes(m: Vector) -> Vector:
-            gradient: Vector = _transposed(rows, self.loss.derivative(y, m))
+            gradient: Vector = rows.weighted_sum(self.loss.derivative(y, m))
             gradient /= rows.n_samples
             return gradient
 
@@ -78,17 +78,3 @@ class ProjectedGradientPlan(PlanInSet, UnprotectedPlan):
             ahead, m_ahead = moved + share * (moved - w), m_moved + share * (m_moved - m)
             w, m, value, momentum = moved, m_moved, new, after
         return Exact(w, self.max_iter, gap)
-
-
-def _transposed(rows: Rows, factors: Vector) -> Vector:
-    """Return X' times ``factors`` for the scaled rows, in double precision."""
-    total = np.zeros(rows.n_weights)
-    features = rows.raw.shape[1]
-    lo = 0
-    for piece in rows.scaled_pieces():
-        part = factors[lo : lo + piece.shape[0]]
-        total[:features] += piece.T @ part
-        lo += piece.shape[0]
-    if rows.constant > 0.0:
-        total[-1] = rows.constant * float(factors.sum())
-    return total

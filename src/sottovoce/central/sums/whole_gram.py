@@ -9,11 +9,12 @@ Privacy: ``docs/privacy/newton.md``, ``docs/privacy/dp_scd.md``.
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 from functools import cached_property, reduce
 from operator import add
 from queue import SimpleQueue
-from typing import Any, ClassVar, Final
+from typing import Any, Final
 
 import numpy as np
 import scipy.sparse as sp
@@ -40,6 +41,7 @@ _PAIRS_PAY: Final = 7  # times as many columns as entries in a row: then pairs a
 _USEFUL_BITS: Final = 30  # ticks to a standard deviation of the noise
 _MOST_BITS: Final = 58  # of the largest entry in ticks
 _FEW: Final = 2**16  # rows of a sparse table at a time
+Given = tuple[int, int, Rows, Vector]
 # What a coordinate errs by, in units of 2^-53 of it: its own rounding, that of its factor, and that of the product.
 _ROUNDINGS: Final = 8.0
 
@@ -79,8 +81,6 @@ class Gram(Operation[Triangle]):
 
     label: LabelColumn | None = None  # the further column
 
-    at_once: ClassVar[int] = 2**40  # rows that `given` is asked for, at most
-
     def width(self, columns: Columns) -> int:
         return columns.n_weights + (self.label is not None)
 
@@ -94,9 +94,7 @@ class Gram(Operation[Triangle]):
             free.put(adder)
 
         def task(place: int, lo: int, hi: int, block: Rows, *labels: NDArray[Any]) -> None:
-            for first in range(lo, hi, self.at_once):
-                end = min(first + self.at_once, hi)
-                rows, border = self.given(part, block, first, end, *labels)
+            for first, end, rows, border in self.given(part, block, lo, hi, *labels):
                 adder = free.get()
                 try:
                     adder.add(rows, first, end, border)
@@ -107,11 +105,12 @@ class Gram(Operation[Triangle]):
         found, upper = reduce(add, (adder.total() for adder in adders)), np.tri(width, dtype=bool).T
         return Triangle(found.high[upper], found.low[upper])
 
-    def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> tuple[Rows, Vector]:
-        """Return the rows of which some are added, and what these have in further columns."""
-        if self.label is None:
-            return rows, np.empty((hi - lo, 0))
-        return rows, self.label.of(labels[0][lo:hi], part.targets)[:, None]
+    def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> Iterator[Given]:
+        """Yield the ends of a range, the rows of which this range is added, and what it has in further columns."""
+        border = (
+            np.empty((hi - lo, 0)) if self.label is None else self.label.of(labels[0][lo:hi], part.targets)[:, None]
+        )
+        yield lo, hi, rows, border
 
     def allows(self, answer: object, n_rows: int, columns: Columns) -> bool:
         width = self.width(columns)
@@ -235,7 +234,7 @@ class CurvatureGram(ReleasedGram):
 
     w: Vector = field(kw_only=True)  # of shape (n_weights,); released, in the precision of the matrix
 
-    def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> tuple[Rows, Vector]:
+    def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> Iterator[Given]:
         scores, scale = np.empty(rows.n_samples), rows.scale.copy()
         passes.margins(rows.kernel, part.weights(self.w), lo, hi, scores)
         with np.errstate(over="ignore"):
@@ -243,7 +242,7 @@ class CurvatureGram(ReleasedGram):
         scale[lo:hi] *= root
         # the constant is no column of the matrix, so it is shortened as a further one
         border = root[:, None] * rows.constant if rows.constant > 0.0 else np.empty((hi - lo, 0))
-        return rows._replace(scale=scale, constant=0.0), border
+        yield lo, hi, rows._replace(scale=scale, constant=0.0), border
 
 
 def gram(

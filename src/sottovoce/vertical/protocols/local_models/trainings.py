@@ -148,16 +148,7 @@ class LabelSum(AtHome[Vector]):
     factor: float
 
     def on(self, part: Part) -> Vector:
-        rows, soft = part.rows, part.memory.whole(LABEL)
-        total = np.zeros(rows.n_weights)
-        features = rows.raw.shape[1]
-        lo = 0
-        for scaled in rows.scaled_pieces():
-            hi = lo + scaled.shape[0]
-            total[:features] += scaled.T @ soft[lo:hi]
-            lo = hi
-        total[features:] = rows.constant * np.sum(soft)
-        return self.factor * total
+        return self.factor * part.rows.weighted_sum(part.memory.whole(LABEL))
 
     def protected(self, exact: Vector, mechanism: Any) -> Ticks:
         return to_ticks(exact, mechanism.tick)
