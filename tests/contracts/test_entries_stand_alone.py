@@ -16,6 +16,7 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from sklearn.preprocessing import FunctionTransformer
 
 import sottovoce as sv
 from sottovoce import _groups
@@ -132,6 +133,14 @@ def partition(codes):
     return [code if code < 0 else order.setdefault(code, len(order)) for code in codes]
 
 
+def handed(rows):
+    """Return what the model of a pipeline is trained on, of rows that go through a step first."""
+    step = FunctionTransformer(lambda X: [seen.append(X), np.reciprocal(X)][1])  # 0 of whole numbers beyond 1
+    seen, model = [], sv.DPRidge(label_bounds=(-1, 1))
+    sv.DPPipeline([("step", step), ("model", model)], **BUDGET).fit(rows, [0.0] * len(rows))
+    return np.reciprocal(seen[-1]).tolist()
+
+
 class Reader(NamedTuple):
     """What reads a column: all kinds of entries, where it may stop, in which containers, how many pairs there are."""
 
@@ -198,6 +207,13 @@ READERS = {
     "rows of a fit, lists": Reader(
         lambda kind, given: read_features(sv.DPScaler(), [[0.5, b] for b in given]).tolist(), NUMBERS, always,
         ("list",), 2,
+    ),
+    "rows of a fit, lists that go through a step": Reader(
+        lambda kind, given: handed([[2, b] for b in given]), NUMBERS, always, ("list",), 2
+    ),
+    "rows of a fit, lists of arrays": Reader(
+        lambda kind, given: handed([np.array([2, b]) if isinstance(b, (int, float)) else [2, b] for b in given]),
+        NUMBERS, always, ("list",), 2,
     ),
     "cells of a frame": Reader(
         lambda kind, given: spelled(cells(given)), NAMES | NUMBERS, names=ALL_FRAMES, least=8

@@ -52,12 +52,14 @@ from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.models import circumstances_again, model_again, model_receipt_again
 from sottovoce.estimators.pipeline_plan import PipelinePlan, model_epsilon, scaler_share
 from sottovoce.estimators.reading import (
+    ROWS,
     UnreadTable,
     check_columns,
     check_public_sizes,
     holding_labels,
     labels_of,
     least_rows,
+    numbers,
     public_size,
     without_rows,
 )  # fmt: skip
@@ -487,7 +489,10 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             refuse_same_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        X = as_array(X) if isinstance(X, (list, tuple)) else X
+        if isinstance(X, (list, tuple)):  # of one type whatever the rows hold: a step may treat whole numbers otherwise
+            if not hasattr(next(step for _, step in self.steps if not _is_nothing(step)), "schema"):
+                return numbers(self, X, reset=reset, **ROWS)
+            X = as_array(X, object)
         # of polars or Arrow, whose times numpy would read as numbers
         if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "") == "c":
             refuse_by_type(X)
@@ -520,6 +525,7 @@ def pipeline_receipt(
     """Return the receipt of a pipeline; ``part`` is that of its model alone, ``others`` its steps without noise."""
     scaled = () if plan.scaler is None or scaler is None or not plan.scaler.rounds else (MECHANISM,)
     facts: dict[str, object] = {"n_features": plan.n_features, "steps that learn nothing": list(others)}
+    at_scaler = "" if plan.scaler is None else f", and {plan.scaler.n_features} where columns are scaled"
     if plan.scaler is not None and scaler is not None:
         share = {"columns scaled": plan.scaler.n_features, "share": plan.scaler.share}
         facts |= {**share, "scaler": arguments_of(scaler)}
@@ -532,6 +538,7 @@ def pipeline_receipt(
         event=event,
         assumptions=(
             *(scaler.assumptions() if scaler is not None else ()),
+            *((f"n_features = {plan.n_features} before all steps{at_scaler}",) if others else ()),
             *(
                 f"{what} treats each row by itself, by "
                 + ("what it released" if PAID in what else "rules that are public")

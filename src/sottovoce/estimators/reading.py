@@ -37,7 +37,7 @@ _AT_ONCE: Final = 2**18  # entries whose squares are held
 
 # NaN and infinity are left to make_rows and to the label checks, whose messages say where and what to do
 _FLOATS: Final = [np.float64, np.float32]
-_CHECKS: Final = {"accept_sparse": "csr", "dtype": _FLOATS, "order": "C", "ensure_all_finite": False}
+ROWS: Final = {"accept_sparse": "csr", "dtype": _FLOATS, "order": "C", "ensure_all_finite": False}
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +99,7 @@ def check_columns_of(estimator: Any, X: Any, *, reset: bool = True) -> None:
     if isinstance(X, OutsideTable):
         check_columns(estimator, X, reset=reset)
     elif not isinstance(X, UnreadTable):
-        numbers(estimator, without_rows(X), reset=reset, ensure_min_samples=0, **_CHECKS)
+        numbers(estimator, without_rows(X), reset=reset, ensure_min_samples=0, **ROWS)
 
 
 def without_rows(X: Any) -> Any:
@@ -134,7 +134,7 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     if isinstance(X, UnreadTable):
         X, y = X.read()
     if y is None:
-        validate_data(estimator, X, y, **_CHECKS)  # says that y is missing
+        validate_data(estimator, X, y, **ROWS)  # says that y is missing
     X = read_features(estimator, X)
     y = entries(y)
     check_consistent_length(X, y)
@@ -149,7 +149,7 @@ def read_features(estimator: Any, X: Any) -> Any:
         estimator.n_features_in_ = X.shape[1]  # all that scikit-learn would do, in a tenth of a small fit
         vars(estimator).pop("feature_names_in_", None)
         return X
-    X = numbers(estimator, X, **_CHECKS)
+    X = numbers(estimator, X, **ROWS)
     return _canonical(X) if sp.issparse(X) else X
 
 
