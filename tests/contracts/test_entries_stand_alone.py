@@ -16,6 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
+from sklearn.linear_model import LinearRegression
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import sottovoce as sv
@@ -86,8 +88,8 @@ def classifier(kind):
     return model
 
 
-def scored(model, table, labels):
-    rows = score_rows(evaluation_plan(model, 6, epsilon=1.0), model, table, labels)
+def scored(model, table, labels, bounds=None):
+    rows = score_rows(evaluation_plan(model, 6, epsilon=1.0, label_bounds=bounds), model, table, labels)
     return list(zip(rows.labels.tolist(), rows.left_out.tolist(), rows.scores.tolist(), strict=True))
 
 
@@ -131,6 +133,12 @@ def partition(codes):
     """Return codes in the order of first appearance, so that they are those of the same people."""
     order = {}
     return [code if code < 0 else order.setdefault(code, len(order)) for code in codes]
+
+
+@cache
+def behind_a_step():
+    steps = [("step", FunctionTransformer(np.reciprocal)), ("m", sv.DPRidge(data_norm=2.0, label_bounds=(-9.0, 9.0)))]
+    return sv.DPPipeline(steps, random_state=0, **BUDGET).fit(X, X[:, 0])
 
 
 def handed(rows):
@@ -197,6 +205,16 @@ READERS = {
         lambda kind, given: scored(
             ridge(), [[a, b, c] for a, b, c in zip(X[:, 0], given, X[:, 2], strict=True)], np.zeros(6)
         ), CELLS, "digits".__eq__, ("list",), 2,
+    ),
+    "rows of an evaluation, lists that go through a step": Reader(
+        lambda kind, given: scored(behind_a_step(), [[2, b, 3] for b in given], np.zeros(6), (-9, 9)), CELLS,
+        "digits".__eq__, ("list",), 2,
+    ),
+    "rows of an evaluation, lists, another's model": Reader(
+        lambda kind, given: scored(
+            Pipeline([("step", FunctionTransformer(np.reciprocal)), ("m", LinearRegression().fit(X, X[:, 0]))]),
+            [[2, b, 3] for b in given], np.zeros(6), (-9, 9),
+        ), CELLS, always, ("list",), 2,
     ),
     "rows of an evaluation, masked": Reader(
         lambda kind, given: scored(ridge(), masked(given), np.zeros(6)), NUMBERS, names=("masked",), least=2
