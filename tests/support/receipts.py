@@ -53,10 +53,10 @@ def table(n=N):
     return X, X @ [1.0, -1.0, 0.5, 0.0]
 
 
-def ridge(**options):
+def ridge(rows=(), **options):
     X, y = table()
     given = {**BUDGET, "data_norm": 2.0, "label_bounds": (-1, 2)} | options
-    return sv.DPRidge(**given).fit(X, y)
+    return sv.DPRidge(**given).fit(X, y, **dict(rows))
 
 
 def classifier(kind, **options):
@@ -149,6 +149,9 @@ CENTRAL = {
     "refinement, passes given": functools.partial(ridge, solver="refinement", solver_options={"n_passes": 7}),
     "passes given": functools.partial(classifier, L, solver="scd", solver_options={"n_passes": 30}),
     "seeded": functools.partial(ridge, random_state=3),
+    "persons": functools.partial(ridge, {"groups": np.arange(N) // 3}, max_rows_per_group=2),
+    "weights": functools.partial(ridge, {"sample_weight": np.full(N, 0.5)}, max_sample_weight=2.0),
+    "a norm that is released": functools.partial(ridge, data_norm="auto"),
     "large delta, said twice": functools.partial(ridge, delta=0.1, accept_delta=0.1),
     "no noise": functools.partial(ridge, epsilon=math.inf, delta=None),
     "no noise, sgd": functools.partial(classifier, L, epsilon=math.inf, solver="sgd"),

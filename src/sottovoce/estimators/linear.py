@@ -151,10 +151,6 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         """Return what a receipt says of the weights of rows."""
         return ()
 
-    def assumptions(self) -> tuple[str, ...]:
-        """Return what a receipt says of the public facts about labels and weights of rows."""
-        return *self._label_assumptions(), *self._weight_assumptions()
-
     def _check_table(self, X: Any, plan: Plan) -> None:
         if isinstance(X, RemoteTable) and not plan.in_order:
             raise ParameterError(
@@ -347,7 +343,8 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 self.public_sizes(plan.n_samples, plan.n_features),
                 *(() if plan.releases_norm else (f"{name} = {encode(getattr(self, name))} ({beyond})",)),
                 "all constructor parameters, chosen without looking at the data",
-                *self.assumptions(),
+                *self._label_assumptions(),
+                *self._weight_assumptions(),
                 *self.group_assumptions(),
                 *self.shared_budget(plan.solver),
                 *plan.assumptions,

@@ -560,8 +560,9 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     if not others and {n_features, facts.get("columns scaled", n_features)} != {parameters["n_features"]}:
         raise ParameterError("no step makes other columns, and their numbers differ.")
     if scaler is not None:
-        if (scaler.delta, scaler.adjacency) != (model.delta, model.adjacency):
-            raise ParameterError("scaler and model do not have the same delta and adjacency.")
+        shared = "delta", "adjacency", "n_public", "max_rows_per_group", "accept_delta"
+        if any(getattr(scaler, name) != getattr(model, name) for name in shared):
+            raise ParameterError(f"scaler and model do not have the same {', '.join(shared)}.")
         scaled = scaler.plan_for(parameters["n_samples"], facts["columns scaled"], share=facts["share"])
     whole = model_plan if scaled is None else scaled
     plan = PipelinePlan(

@@ -327,8 +327,7 @@ def search_receipt(
             best.public_sizes(plan.n_samples, plan.n_features),
             "param_distributions and all constructor parameters of search and estimator, chosen without looking at "
             "the data",
-            *best.assumptions(),
-            *best.shared_budget(str(trial.parameters["solver"])),
+            *(f"of the best trial: {said}" for said in trial.assumptions[1:]),
         ),
         exceptions=(
             "anyone who saw when the search began and ended, or what it used: that tells the number of trials, and "

@@ -45,9 +45,11 @@ _NOT_CHECKABLE: Final = (
 _NO_FIGURES: Final = "the figures: they are not in the receipt. Verify the evaluation's own file or page"
 _NO_MODEL: Final = "which model it belongs to: no model was given to compare"
 _FREE: Final = (
-    "day and ledger entry, and the name of the table: they follow from nothing else in the file; compare the ledger",
-    "values that came out of the run (noisy ones, what rules made of them, what a search chose), and max_iter, tol, "
-    "verbose and accept_delta where nothing follows from them",
+    "day, ledger entry, versions and the name of the table follow from nothing else in the file; compare the ledger",
+    "values that came out of the run: noisy ones, what rules made of them, what a search chose, what was evaluated, "
+    "how many reports there were and under which protocol, digests",
+    "max_iter, tol, verbose, accept_delta, intercept_scaling, cut, with_centering, label_share and nonnegative, where "
+    "nothing follows from them, and what a label holder trains for itself: its data_norm, fit_intercept",
 )
 _NEAR: Final = 1e-6  # figures are shown with four digits
 _NOT_CHECKABLE_CARD: Final = "the model card: it is stated by the author"

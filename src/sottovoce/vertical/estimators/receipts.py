@@ -9,6 +9,7 @@ import numpy as np
 
 from sottovoce._plain_data import decode
 from sottovoce._validation import number, truth
+from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.vertical.coordinator.plan import VerticalSolution, check_possible
@@ -36,6 +37,8 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
     described |= {name: Description(0, 0, math.inf, 0) for name in stated["helpers"]}
     check_possible(described)
     engines = {str(name): checked_engines(name, each) for name, each in stated["engines"].items()}
+    if engines.keys() != described.keys() and (engines or "engine" in parameters):
+        raise ParameterError("computing does not say of each party which engines it has.")
     estimator._check_parameters()
     holder = parameters["label_holder"] if estimator.label_holder is None else estimator.label_holder
     plan = estimator._plan_for(described, engines, holder)
