@@ -15,7 +15,7 @@ from sottovoce._validation import in_order, whole_number
 from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import file_here
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.table import Table, refuse_repeated_names
+from sottovoce.tables.table import Table, likely_cause, refuse_repeated_names
 from sottovoce.tables.text import Lines, Source, first_line, text_lines
 
 
@@ -131,10 +131,11 @@ class CsvText:
                     "the quote, or remove the line break."
                 )
             elif len(cells) != len(self.names):
-                yield TableError(
-                    f"{place}: {len(cells)} cells instead of {len(self.names)}. Correct the line, put cells that hold "
-                    'the delimiter between quotes (""), or give delimiter="...".'
+                remedy = (likely_cause(self.names) if len(self.names) == 1 else "") or (
+                    ' Correct the line, put cells that hold the delimiter between quotes (""), or give delimiter="...".'
+                    + " If each line has one more, name it in the first line." * (len(cells) == len(self.names) + 1)
                 )
+                yield TableError(f"{place}: {len(cells)} cells instead of {len(self.names)}.{remedy}")
 
     def _given_names(
         self, cells: Sequence[str], names: Sequence[str] | None, may_lack: str | None, number: int

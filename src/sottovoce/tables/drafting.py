@@ -24,7 +24,7 @@ from sottovoce.tables.looking import MOST_CATEGORIES, MOST_CLASSES, Look, Number
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.schema import FORMAT, VERSION
-from sottovoce.tables.table import Table
+from sottovoce.tables.table import Table, likely_cause
 
 MARK = "from the data: confirm from public knowledge"
 
@@ -39,6 +39,7 @@ _HEADING = (
     'If one person can have several rows, write above the columns whose row it is: unit = "COLUMN",',
     "and how many rows of a person are used at most: max_rows_per_unit = 3.",
 )
+_HEADLESS = "The first line seems to be a row, which a model would publish as names: draft again with --no-header."
 _UNLABELLED = f"fit refuses rows without a label, and here are some: leave them out; {MARK}"
 _POSITIVE = "coefficients, precision and recall are about the last one"
 _PROPOSED = f'missing = "{INDICATOR}"  # values were missing; with this line a feature says where; {MARK}'
@@ -100,6 +101,8 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     if target is not None:
         table.cells(target)
     layout = layout or Layout()
+    if len(table.column_names) == 1 and (cause := likely_cause(table.column_names)):
+        raise TableError(f"{table.source}: the table has one column.{cause}")
     rows, step = looked_at(table)
     markers = {*layout.missing, *_USUAL_MISSING}
     looks = {name: Look(rows.cells(name), markers, is_target=name == target) for name in rows.column_names}
@@ -130,6 +133,9 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
         if look.n_present < rows.n_rows and proposals[name].column.feature_names
     }
     heading = _HEADING if step == 1 else (*_HEADING, "", f"One row in {step} was looked at: others may say more.")
+    as_row = [name for place, name in enumerate(looks) if name != str(place) and name in (looks[name].counts or ())]
+    if as_row or likely_cause(table.column_names):
+        heading = (*heading, "", _HEADLESS)
     return toml_text(entries, heading=heading, comments=comments, proposals=lacking)
 
 

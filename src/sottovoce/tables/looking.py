@@ -19,7 +19,7 @@ from sottovoce.tables.notation import (
     number_notations_of,
 )
 from sottovoce.tables.reading import BatchedTable
-from sottovoce.tables.table import Cells, Table
+from sottovoce.tables.table import Cells, Table, number_of
 
 MOST_CATEGORIES: Final = 100
 MOST_CLASSES: Final = 20_000
@@ -105,7 +105,7 @@ class Look:
         for form in date_formats_of(values, (None, *DATE_FORMATS)):
             self._take_days(form, DateNotation(form).seconds(column)[0] // 86_400)
         self.has_unread_dates = all(map(UNREAD_DATE.fullmatch, values))
-        read = {text: number for text in values if (number := _float(text)) is not None}
+        read = {text: number for text in values if (number := number_of(text)) is not None}
         if len(read) == len(values):
             self.written = {None: Numbers(np.repeat([*read.values()], sizes))}
         else:
@@ -151,10 +151,3 @@ class Numbers:
             self.low, self.high, self.median = float(self.rows[0]), float(self.rows[-1]), float(np.median(self.rows))
             self.whole = bool(np.all(self.rows == np.round(self.rows)))
             self.has_others_below_0 = bool(np.any((self.rows > self.low) & (self.rows < 0.0)))
-
-
-def _float(text: str) -> float | None:
-    try:
-        return float(text)
-    except ValueError:
-        return None

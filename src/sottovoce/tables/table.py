@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import reprlib
+from collections import Counter
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -188,7 +189,7 @@ class Cells:
         self, texts: Any, missing: Collection[str], notation: NumberNotation | None
     ) -> tuple[Any, Any]:
         # most columns are numbers throughout; a marker that is a number itself is one with white space beside it too
-        if notation is None and not texts.null_count and not any(map(_is_number, missing)):
+        if notation is None and not texts.null_count and set(map(number_of, missing)) <= {None}:
             try:
                 return pa.compute.cast(texts, pa.float64()), np.zeros(len(texts), np.bool_)
             except pa.ArrowInvalid:
@@ -312,7 +313,6 @@ class Table:
 
     @property
     def n_rows(self) -> int:
-        """The number of rows."""
         return int(self.data.num_rows)
 
     def __contains__(self, name: object) -> bool:
@@ -331,7 +331,8 @@ class Table:
             some = ", ".join(map(shown, names[:SHOWN])) + (", ..." if len(names) > SHOWN else "")
             raise TableError(
                 f"{self.source}: there is no column {name!r} among its {len(names)} ({some})."
-                f"{nearest(name, names)}{self._likely_cause()}"
+                f"{nearest(name, names)}"
+                f"{likely_cause(names) or ' Add the column to the table, or correct its name in the schema.'}"
             )
         return Cells(name, self.data.column(name), self.source, self.line)
 
@@ -359,17 +360,6 @@ class Table:
                 f"{self.source}: rows cannot be written as CSV: {str(error).partition(chr(10))[0]}. Drop the column."
             ) from None
         return bytes(buffer.getvalue()).decode()
-
-    def _likely_cause(self) -> str:
-        names = self.column_names
-        if names and names[0].startswith("sep="):
-            return ' The first line is for Excel alone: give skip_rows=1 and delimiter="...".'
-        for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'"), (",", "','")):
-            if len(names) == 1 and character in names[0]:
-                return f' The cells seem to be separated by {spelled}: give delimiter="...".'
-        if names and all(_is_number(name) for name in names[:1]):
-            return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
-        return " Add the column to the table, or correct its name in the schema."
 
 
 def _entries(notation: NumberNotation) -> str:
@@ -419,17 +409,31 @@ def _spell(value: object) -> str | None:
     return str(value)
 
 
-def refuse_repeated_names(names: list[str], source: str) -> None:
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            raise TableError(f"{source}: two columns are named {name!r}. Rename one of them.")
-        seen.add(name)
+def refuse_repeated_names(names: Sequence[str], source: str) -> None:
+    if len(set(names)) < len(names):
+        name = Counter(names).most_common(1)[0][0]
+        raise TableError(f"{source}: two columns are named {name!r}.{likely_cause(names) or ' Rename one of them.'}")
 
 
-def _is_number(text: str) -> bool:
+def likely_cause(names: Sequence[str]) -> str:
+    """Return how a file was probably misread, as the names of its columns tell, and the remedy; nothing else: ""."""
+    if names and names[0].startswith("sep="):
+        return ' The first line is for Excel alone: give skip_rows=1 and delimiter="...".'
+    for character, spelled in ((";", "';'"), ("\t", "a tab"), ("|", "'|'"), (",", "','")):
+        if len(names) == 1 and character in names[0]:
+            return f' The cells seem to be separated by {spelled}: give delimiter="...".'
+    may_be_years = len(set(names)) == len(names)
+    numbers = [
+        name for place, name in enumerate(names) if number_of(name) is not None and name != str(place)
+    ]  # as pandas counts
+    if any(name is names[0] or not (may_be_years and name.isdecimal()) for name in numbers):
+        return " The first line seems to hold data, not names: give header=False, or header = false in [table]."
+    return " Name each column, or give skip_rows=1 for a line above the names." if names.count("") > 1 else ""
+
+
+def number_of(text: str) -> float | None:
+    """Return the number that a text spells, as Python reads it."""
     try:
-        float(text)
+        return float(text)
     except ValueError:
-        return False
-    return True
+        return None

@@ -258,6 +258,17 @@ def test_of_a_large_table_some_rows_are_looked_at(tmp_path: Path, monkeypatch: p
         assert all(type(schema[one]) is type(small[one]) for one in small.column_names if one != "late")  # one cell
 
 
+@pytest.mark.parametrize("is_row", [False, True])
+def test_a_first_line_that_is_a_row_is_told(tmp_path: Path, is_row: bool) -> None:
+    """It would be lost, and published as the names of a model's columns."""
+    for first in ("2019,2020", "age,0.5", "x,no") if is_row else ("age,sick", "age,2020", "0,1"):
+        (tmp_path / "t.csv").write_text(f"{first}\n" + "21,no\n35,yes\n" * 20)
+        assert ("draft again with --no-header" in draft_schema(open_table(tmp_path / "t.csv"))) is is_row
+        (tmp_path / "t.csv").write_text(f"{first}\n".replace(",", ";") + "2,1;no\n3,5;yes\n" * 20)
+        with pytest.raises(TableError, match=r"one column\. The cells seem to be separated by ';'"):
+            draft_schema(open_table(tmp_path / "t.csv"))
+
+
 def test_a_target_of_too_many_texts_is_refused() -> None:
     names = [f"person {row}" for row in range(20_001)]
     with pytest.raises(TableError, match=r"the target column 'name' holds more than 20000 different texts"):
