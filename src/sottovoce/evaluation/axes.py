@@ -48,7 +48,6 @@ class Axis:
 
     @property
     def steps(self) -> Vector:
-        """Length of each interval."""
         return self.nodes[self.starts + 1] - self.nodes[self.starts]
 
     def __len__(self) -> int:

@@ -117,12 +117,13 @@ def _interval(a: float, b: float, variance: Vector, limits: tuple[float, float],
     z2 = float(norm.isf(0.5 * (1.0 - level))) ** 2
     square = b * b - z2 * variance[1, 1]
     middle, last = a * b - z2 * variance[0, 1], a * a - z2 * variance[0, 0]
-    value = min(max(a / b, least), most) if b > 0.0 else math.nan
+    value = a / b if b > 0.0 and least <= a / b <= most else math.nan
     if not (b > 0.0 and square > 0.0):
         return Measure(value, least, most)
     root = math.sqrt(max(middle * middle - square * last, 0.0))
-    low, high = (middle - root) / square, (middle + root) / square
-    return Measure(value, min(max(low, least), value), max(min(high, most), value))
+    low, high = (min(max((middle + end) / square, least), most) for end in (-root, root))
+    value = 0.5 * (low + high) if math.isnan(value) else value  # noise led beyond the limits: the middle within them
+    return Measure(value, min(low, value), max(high, value))
 
 
 def of_binary(table: Table, level: float, *, probabilities: bool) -> dict[str, Measure]:
