@@ -254,8 +254,7 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         -------
         ndarray of shape (n_samples, n_classes)
         """
-        with np.errstate(divide="ignore"):
-            return np.log(self.predict_proba(X))
+        return np.log(self.predict_proba(X))
 
 
 def _refuse_no_classes(labels: NDArray[Any]) -> None:

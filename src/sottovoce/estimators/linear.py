@@ -388,8 +388,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
             return scores
         share = shares_within(X, self.row_bound_, self.row_unit_)[:, None]
         fixed = 0.0 if self.row_unit_ is None else np.atleast_2d(self.coef_) @ self.row_unit_[0]
-        with np.errstate(invalid="ignore", over="ignore"):
-            moved = fixed + np.where(share > 0.0, share * (scores - fixed), 0.0)
+        moved = fixed + np.where(share > 0.0, share * (scores - fixed), 0.0)
         return np.where(share < 1.0, moved, scores)  # rows within the bound keep theirs, bit by bit
 
 

@@ -160,8 +160,10 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # of their sum, by which it looks for NaN
             return validate_data(estimator, X, **{"ensure_min_samples": least_rows(estimator)} | checks)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError, OverflowError) as error:
         refuse_texts(X, by_cell=True)
+        if (said := str(error).partition("\n")[0]).startswith("Input X contains"):  # and imputers are proposed
+            raise DataError(f"{said} Fill such cells as in the training rows, or drop the rows.") from None
         raise
 
 
@@ -310,5 +312,4 @@ def _products(X: Any) -> AbstractContextManager[None]:
 
 
 def holding_labels(y: NDArray[Any]) -> Part:
-    """Return a holder of labels alone."""
     return Part(np.empty((len(y), 0)), Team(1, None), labels=y)

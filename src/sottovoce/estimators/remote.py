@@ -26,13 +26,14 @@ F = TypeVar("F", bound=Callable[..., Any])
 
 
 def where_the_rows_are(method: F) -> F:
-    """Let a method of a fitted model, of one table, be run where the rows of the table are."""
+    """Let a method of a fitted model, of one table, be run where the rows of the table are; it warns of no row."""
 
     @wraps(method)
     def run(self: Any, X: Any) -> Any:
         if isinstance(X, RemoteTable):
             return X.predicted(sent(self, X), method.__name__)
-        return method(self, X)
+        with np.errstate(all="ignore"):
+            return method(self, X)
 
     return cast("F", run)
 
@@ -191,7 +192,6 @@ class AroundModel(ABC):
     _word: ClassVar[str]  # for what is around the model, in messages
 
     def _refuse_own(self, part: Any, what: str, names: Sequence[str]) -> None:
-        """Refuse parameters of a part that are set here."""
         for name in names:
             if getattr(part, name) is not None:
                 raise ParameterError(
@@ -208,7 +208,6 @@ class AroundModel(ABC):
         """Return the fitted model, or raise that there is none."""
 
     def _before_model(self, X: Any) -> Any:
-        """Return the rows as the model takes them."""
         return X
 
     def _asked(self, method: str, X: Any) -> Any:
