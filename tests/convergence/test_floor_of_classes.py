@@ -62,7 +62,7 @@ def test_several_classes_are_sure_of_little(size, classes, signal, epsilon):
         shares = np.maximum(np.bincount(y[:n], minlength=classes) / n, 1e-3)
         odds = model.fit(X[:n], y[:n]).predict_proba(X[n:])[np.arange(TESTED), y[n:]]
         found.append(-np.log(odds / shares[y[n:]]).mean())
-    assert np.mean(found) < (0.9 if gaussian_mu(epsilon, delta) * n < 50.0 else 0.4)
+    assert np.mean(found) < 0.2  # of log loss beyond a constant, whether there is much to learn or nothing
 
 
 FACTS = [0.0, 1.0], [0.0, -1.5, -3.5], [0.45, 1.0]

@@ -44,7 +44,7 @@ from sottovoce.central.solvers.momentum import far_steps, pays, steps_for
 from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
 from sottovoce.central.split import Scales, Split, State, averaged, unshortened
 from sottovoce.central.sums.passes import JointPass
-from sottovoce.central.sums.score_length import PASSES, STEPS, score_length
+from sottovoce.central.sums.score_length import PASSES, score_length
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Multinomial
 from sottovoce.privacy.calibration import gaussian_mu
@@ -58,6 +58,7 @@ _AFTER_PASSES: Final = (
     "the number of passes",
 )
 _LENGTH_SHARE: Final = 0.03  # of mu^2, for the length of the scores
+_FEW, _SHORTER = 250.0, 0.3  # mu n below which steps are likely to leave them too long, by that power of what lacks
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -120,7 +121,6 @@ class MultinomialPlan(Plan):
 
     @property
     def n_steps(self) -> int:
-        """How many steps there are, where they take the place of passes."""
         return steps_for(self.facts, self.mu_steps)
 
     @cached_property
@@ -151,7 +151,7 @@ class MultinomialPlan(Plan):
         scales = yield from split.scales()
         weights = yield from far_steps(self.facts, self.mu_steps) if self.walks else self._passes(scales)
         if split.is_noisy:
-            likely = STEPS if self.walks else PASSES
+            likely = -_SHORTER * math.log(max(1.0, _FEW / split.whole / self.n_units)) if self.walks else PASSES
             weights = weights * (yield from score_length(weights, self.neighbours, self.mu_length, likely))
         weights = unshortened(weights, scales.norm, self.n_features)
         passes = self.n_steps if self.walks else self.passes_for(scales.eigenvalue)

@@ -38,7 +38,7 @@ _WORDS: Final = "the length of the scores, from noisy sums of derivatives of the
 ROUNDS: Final = 2
 CLIP: Final = 4.0  # of (g_i, h_i), in natural units of log loss
 # of t, measured on digits and on made-up tables of 3 and 20 classes; a round moves by at most 1
-PASSES, STEPS = 0.3, 0.0  # its mean beforehand: steps leave scores longer
+PASSES: Final = 0.3  # its mean beforehand
 _PRIOR_STD, _LARGEST_STEP, _LARGEST = 0.4, 1.0, 1.5
 _FAR: Final = 1e100
 
