@@ -74,16 +74,18 @@ def same(one, other):
     return (numbers or type(one) is type(other)) and one == other
 
 
-def pairs(base, names=None, changes=None):
+def pairs(base, names=None, changes=None, half=None):
     """Yield (what, place, container, changed container): two that are equal but for one entry.
 
+    A half, 0 or 1, has each container with every second change, and each change in every second container.
     Containers that cannot hold the entries are passed over, and those whose own making changed other entries, as a
     plain array of numbers and one text does: then a user gave other data.
     """
     if (key := repr(base)) not in _MADE:  # half of the time of those that ask: many ask for the same
         _MADE[key] = list(_made(base))
     for name, change, place, given, changed in _MADE[key]:
-        if name in (names or CONTAINERS) and change in (changes or CHANGES):
+        odd = (list(CONTAINERS).index(name) + list(CHANGES).index(change)) % 2
+        if name in (names or CONTAINERS) and change in (changes or CHANGES) and half in (None, odd):
             yield f"{name}, {change} at {place}", place, given, changed
 
 
