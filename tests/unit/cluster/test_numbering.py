@@ -1,5 +1,7 @@
 """Each partition counts once in each sum, whatever happens to workers and to answers."""
 
+import time
+from concurrent.futures import ThreadPoolExecutor
 from itertools import product
 
 import numpy as np
@@ -15,7 +17,7 @@ from sottovoce.cluster.keeper import Keeper
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Call
 from sottovoce.exceptions import ClusterError, DataError
-from support.counting import Begin, CountRows, FirstRows, Move, Refuse
+from support.counting import Begin, CountRows, FirstRows, Move, Pause, Refuse
 from support.parts_pool import FATES, PartsPool
 from support.pooled_table import inline
 
@@ -78,6 +80,18 @@ def test_a_partition_does_each_number_once(truth: list[object]) -> None:
         assert keeper.do("s", number, operation, (0, 1)) is keeper.do("s", number, operation, (0, 1)) is first
         seen.append(np.asarray(first.value[0]).tolist())
     assert seen == truth
+
+
+def test_what_is_delivered_twice_at_once_is_done_once() -> None:
+    """An engine may run two calls of one keeper beside one another."""
+    keeper = Keeper(1)
+    keeper.load(dict(enumerate(inline(_X, None, []))))
+    keeper.replay("s", 0, (), {0: 0})
+    with ThreadPoolExecutor(2) as calls:
+        first, second = (calls.submit(keeper.do, "s", 0, Pause("twice"), (0,)) for _ in range(2))
+        time.sleep(0.2)  # the second one comes while the first one is under way
+        Pause.go.set()
+    assert first.result() is second.result() and first.result().value == {0: len(_X)}
 
 
 def test_partitions_of_a_lost_worker_are_rebuilt_elsewhere(truth: list[object]) -> None:
