@@ -112,10 +112,9 @@ def test_fewer_than_two_people_are_told_falsely_on_average(n_people):
     assert exact.max() <= stated * (1 + 1e-6) < 2.0
 
 
-@pytest.mark.parametrize("seed", [1, 2])
-def test_a_liar_that_takes_all_is_told_of_nobody(seed):
+def test_a_liar_that_takes_all_is_told_of_nobody():
     """The attack that took every identifier: all points are powers of one that the liar hopes to know."""
-    rng = np.random.default_rng(seed)
+    rng = np.random.default_rng(1)
     ids = [f"patient-{rng.integers(10**12):012d}" for _ in range(200)]
     n_points = 200 + roles.decoys_for(200)
     ciphers = [library.server.CreateWithNewKey(True) for _ in range(n_points)]

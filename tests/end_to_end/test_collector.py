@@ -17,7 +17,7 @@ from support.fuzz import strange_request
 from support.waiting import until
 
 
-@pytest.fixture(params=["sqlite", "postgresql"])
+@pytest.fixture
 def database(request, tmp_path):
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'reports.db'}"
@@ -67,6 +67,13 @@ class Senders:
             thread.join(30)
 
 
+# each database is used and stopped, and killed, among the fast tests or the slow ones
+def of_databases(fast):
+    names = [pytest.param(one, marks=[pytest.mark.slow] * (one != fast)) for one in ("sqlite", "postgresql")]
+    return pytest.mark.parametrize("database", names, indirect=True)
+
+
+@of_databases("postgresql")
 def test_use_and_stop(tmp_path, database):
     tokens = [new_token() for _ in range(4)]
     with running_collector(tmp_path, database) as collector:
@@ -91,6 +98,7 @@ def test_use_and_stop(tmp_path, database):
         assert store.refusals() == {"token-used": 1}  # written on the way out
 
 
+@of_databases("sqlite")
 def test_no_acknowledged_report_is_lost_when_the_collector_is_killed(tmp_path, database):
     rng = random.Random(3)
     acknowledged, sent = set(), set()
