@@ -34,7 +34,7 @@ import psutil
 from numpy.typing import NDArray
 
 from benchmarks.driver import FIGURES, HIDDEN, ROOT, benchmark, option
-from support.slow_link import SlowLink
+from benchmarks.vertical.slow_link import SlowLink
 
 FILE = FIGURES / "vertical_secure_costs.json"
 PARTS = ("spu", "slow", "two", "shamir")
