@@ -33,7 +33,7 @@ for name in sys.argv[1:]:
 """
 
 
-COMMANDS = {f"benchmarks.{name}" for name in (*SCRIPTS, "claims", "house", "fingerprints")} | {"benchmarks"}
+COMMANDS = {f"benchmarks.{name}" for name in (*SCRIPTS, "claims", "fingerprints")} | {"benchmarks"}
 
 
 def options(command):
@@ -49,7 +49,7 @@ def options(command):
                 found |= {f"--{name.replace('_', '-')}" for name, each in given.items() if "HIDDEN" not in each}
                 found |= {"--quick", "--threads", *(["--docs"] if page else [])}
             case "make_parser":
-                found |= {"--quick", *(["--docs"] if "docs" in given else [])}
+                found.add("--quick")
             case "parser.add_argument":
                 found.add(call.args[0].value)
     return found
