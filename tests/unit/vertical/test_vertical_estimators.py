@@ -550,8 +550,9 @@ def test_parties_that_do_not_fit_at_prediction():
             Party(X[:, :3], ids=np.arange(N), name="party1"),
             Party(X[:, 3:], ids=np.arange(N)[::-1], name="party2"),
         ])  # fmt: skip
-    with pytest.raises(NotFittedError):
-        logistic().predict(parties())
+    for use, labels in (("predict", []), ("compare", [Y]), ("recombine", [Y])):
+        with pytest.raises(NotFittedError):
+            getattr(logistic(), use)(parties(), *labels)
 
 
 @ALL
