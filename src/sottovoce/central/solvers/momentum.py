@@ -6,7 +6,8 @@ T full-batch steps of a *reach* R,
 
 where :math:`\tilde g_t` is the noisy sum of what the loss falls along, each row's cut to c = P / T, leave noise of some
 R / (mu n) in a weight, however large T is. The cut makes the loss a robust one, beside which the penalty weighs as much
-as beside the loss itself. The mean of the last points is kept, and a length is fitted to it afterwards.
+as beside the loss itself. The mean of the last points is kept, and a length is fitted to it afterwards. With more
+weights than mu n steps arrive nowhere, all pull the same way, and a mean would leave out what the last ones have seen.
 
 So R grows with mu n, and a little faster where there is much to learn a weight from: the best weights are long where
 columns are badly conditioned or classes can be separated, and steps that could go too far cost less than steps that
@@ -50,7 +51,7 @@ _FEWEST: Final = 120  # steps, and more by the root of R over
 _FAR: Final = 40_000.0  # where longer steps would turn back and forth
 _PULL: Final = 18.0  # P: steps times the bound on a row's term
 _MOMENTUM: Final = 0.8
-_AVERAGED: Final = 0.3  # share of the points, the last ones
+_AVERAGED: Final = 0.3  # share of the points, the last ones; times mu n over the number of weights, if that is below 1
 _FEW: Final = 250.0  # mu n of several classes below which it falls with another power, down to
 _SHORT: Final = 2.5  # times mu n: noise in the scores must not hide the shares of the classes
 _LEAST: Final = 0.65  # times mu n, whatever the number of weights is
@@ -102,8 +103,9 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
     one = facts.n_models == 1
     zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))
     slopes = ClippedSlopes(facts.loss, zeros, clip, ticks) if one else JointSlopes(zeros, clip, ticks)
+    averaged = _AVERAGED * min(1.0, mu * facts.n_units / facts.n_weights)
     # gradients rise, and slopes fall; where rows pull less than they would, so must the penalty
-    divisor, n_last = -n_samples if one else n_samples, max(1, round(_AVERAGED * n_steps))
+    divisor, n_last = -n_samples if one else n_samples, max(1, round(averaged * n_steps))
     rule = StepRule(divisor, _MOMENTUM, 1.0 - _MOMENTUM, pull, rate, 1.0, n_steps, n_last)
     found: Vector = yield Release(AFTER_STEPS, slopes, sums.mechanism, rule=rule)
     return found
