@@ -23,7 +23,7 @@ from sottovoce.privacy.events import (
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso, VerticalLogisticRegression
-from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, PRIVATE, PUBLIC
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, PRIVATE
 from sottovoce.vertical.party.sessions import MOST_OPEN
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
@@ -216,7 +216,9 @@ def test_every_request_has_a_name_or_is_public():
 
 def test_defaults_and_wrong_names():
     assert Party(SECRET, name="clinic").answers == set(ANSWERS)
-    assert Party(SECRET, name="clinic", budget=BUDGET).answers == PRIVATE | PUBLIC
+    assert Party(SECRET, name="clinic", budget=BUDGET).answers == PRIVATE | {
+        name for name, answer in ANSWERS.items() if answer.public
+    }
     assert Party(SECRET, name="clinic", answers={"score"}).take([1, 0]).answers == {"score"}
     with pytest.raises(ParameterError, match=r"answers must be a set of names .*; got 'scores' among them"):
         Party(SECRET, name="clinic", answers={"scores"})

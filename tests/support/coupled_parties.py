@@ -187,7 +187,7 @@ class _World:
         """Return what a session has reached, without its number of steps."""
         if self.has_ended(slot):
             return b"ended"
-        return digest(self._worker(slot)) if self.lines[slot].name in self.party._sessions else b"fresh"
+        return digest(self._worker(slot)) if self.lines[slot].name in self.party._sessions._open else b"fresh"
 
     def common(self) -> bytes:
         """Return what all sessions share: models, and whose rows the table has."""

@@ -22,7 +22,7 @@ from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from sottovoce.vertical.protocols.frank_wolfe.worker import place_type
+from sottovoce.vertical.protocols.frank_wolfe.worker import packed_size
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.wire import Done, Payload
 
@@ -77,7 +77,7 @@ def by_message(kind: str, n: int, columns: int) -> int:
         size = plan.column.size * plan.column.dtype.itemsize
         reply = Payload(np.zeros(3), bytes(size)).n_bytes
         return facts + 3 * four * done + plan.n_steps * four * reply
-    chosen = Payload(np.ones(1), bytes(plan.n_steps * place_type(columns // 4).itemsize))
+    chosen = Payload(np.ones(1), bytes(packed_size(plan.n_steps, columns // 4)))
     return facts + four * (done + chosen.n_bytes)
 
 

@@ -313,6 +313,7 @@ class Table:
 
     @property
     def n_rows(self) -> int:
+        """The number of rows."""
         return int(self.data.num_rows)
 
     def __contains__(self, name: object) -> bool:

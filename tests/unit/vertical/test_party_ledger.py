@@ -10,7 +10,7 @@ from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, NothingRele
 from sottovoce.privacy.filters import PrivacyFilter, Release, Tally
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical import Party, VerticalLogisticRegression
-from sottovoce.vertical.mechanisms import PRIVATE, PUBLIC
+from sottovoce.vertical.mechanisms import ANSWERS, PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.sessions import MachineError, Place
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
@@ -37,7 +37,7 @@ def clinic(ledger, **options):
 def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypatch):
     party = clinic(ledger.url)
     assert party.budget.is_limited
-    assert party.answers == PRIVATE | PUBLIC
+    assert party.answers == PRIVATE | {name for name, answer in ANSWERS.items() if answer.public}
     assert party.spent == NothingReleased() or party.spent == compose()
     seen = []
     release = GridGaussian.release

@@ -28,7 +28,14 @@ from sottovoce.vertical import (
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, place_of, signed_column
+from sottovoce.vertical.protocols.frank_wolfe.worker import (
+    LOSSES,
+    pack_places,
+    packed_size,
+    place_of,
+    signed_column,
+    unpack_places,
+)
 from sottovoce.vertical.wire import Payload, Refused
 from support.crossing import recorded
 from support.party import asked
@@ -67,13 +74,21 @@ def test_places_there_and_back(column, sign):
     assert signed_column(place_of(column, sign)) == (column, sign)
 
 
-@pytest.mark.parametrize("place", [12, 255])
-def test_places_that_are_none_name_the_party(place, monkeypatch):
+@given(st.integers(1, 5000).flatmap(lambda n: st.tuples(st.just(n), st.lists(st.integers(0, 2 * n - 1), min_size=1))))
+def test_places_travel_and_come_back(given):
+    n_columns, places = given
+    raw = pack_places(places, n_columns)
+    assert len(raw) == packed_size(len(places), n_columns) <= 1 + len(places) * np.log2(4 * n_columns) / 8
+    assert unpack_places(raw, len(places), n_columns) == places
+
+
+@pytest.mark.parametrize("byte", [0x33, 0xFF])  # places 12 and 15 of 4 bits each, the lowest first
+def test_places_that_are_none_name_the_party(byte, monkeypatch):
     original = TrainOnBall.answer
 
     def otherwise(self, facts, worker):
         reply = yield from original(self, facts, worker)
-        return Payload(reply.numbers, reply.octets[:-1] + bytes([place]))
+        return Payload(reply.numbers, reply.octets[:-1] + bytes([byte]))
 
     monkeypatch.setattr(TrainOnBall, "answer", otherwise)
     with pytest.raises(PartyError, match=r"'bank' chose the place .*; it has 6 columns"):

@@ -168,7 +168,7 @@ class VerticalLasso(_BallEstimator, VerticalRegressor):
     ... ).fit(parties, y)
     >>> np.flatnonzero(np.abs(model.coef_) > 0.3)
     array([  7, 242])
-    >>> model.uplink_bytes_ < 250
+    >>> model.uplink_bytes_ < 200
     True
     """
 

@@ -9,7 +9,7 @@ from sottovoce._numerics import Vector
 from sottovoce.central.parallel import team
 from sottovoce.privacy.events import BoundedRangeEvent, RepeatedEvent
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, count, within
-from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, choose_alone, place_type, selection_mechanism
+from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, choose_alone, pack_places, selection_mechanism
 from sottovoce.vertical.wire import Count, Payload
 
 
@@ -33,7 +33,7 @@ class TrainOnBall(Request, code=60):
     Labels are in multiples of ``unit``; ``vertex`` is the size of a vertex of the party's ball for entries within
     [-1, 1]; ``clip`` bounds a record's slope; ``selection`` is the bounded range of each choice. The answer is
     ``selection``, and the signed columns in order, as bytes: twice the column, plus 1 for a step down
-    (`sottovoce.vertical.protocols.frank_wolfe.worker.place_type`).
+    (`sottovoce.vertical.protocols.frank_wolfe.worker.pack_places`).
     """
 
     loss: str
@@ -56,7 +56,7 @@ class TrainOnBall(Request, code=60):
         with team() as threads:
             places, weights = choose_alone(desk.table, bound, self, desk.noise(), threads)
         desk.later = self.model, *_in_units(facts, self.unit * weights)
-        return Payload(np.array([self.selection]), np.array(places, place_type(len(weights))).tobytes())
+        return Payload(np.array([self.selection]), pack_places(places, len(weights)))
 
 
 def _in_units(facts: PartyFacts, weights: NDArray[np.float64]) -> tuple[NDArray[np.float64], float]:

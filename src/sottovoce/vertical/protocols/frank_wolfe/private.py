@@ -22,7 +22,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, shares_of
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import place_type, weights_of
+from sottovoce.vertical.protocols.frank_wolfe.worker import packed_size, unpack_places, weights_of
 from sottovoce.vertical.wire import Payload
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
@@ -197,10 +197,9 @@ class LocalBallPlan(PrivateBallPlan):
                 "version."
             )
         columns = self.n_columns(name)
-        kind = place_type(columns)
-        if len(reply.octets) != self.n_steps * kind.itemsize:
+        if len(reply.octets) != packed_size(self.n_steps, columns):
             raise PartyError(f"party {name!r} sent {len(reply.octets)} bytes, which are not {self.n_steps} choices.")
-        places = np.frombuffer(reply.octets, kind).tolist()
+        places = unpack_places(reply.octets, self.n_steps, columns)
         for place in places:
             self.checked_place(name, place)
         weights = self.label_unit * weights_of(places, columns, self.shares[name] * self.vertex(name) / self.n_steps)

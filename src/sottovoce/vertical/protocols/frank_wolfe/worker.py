@@ -35,9 +35,26 @@ def signed_column(place: int) -> tuple[int, int]:
     return place // 2, -1 if place % 2 else 1
 
 
-def place_type(n_columns: int) -> np.dtype[Any]:
-    """Return the whole numbers that places travel in: the shortest, so that a message's length is a public fact."""
-    return np.min_scalar_type(2 * n_columns - 1).newbyteorder("<")
+def packed_size(count: int, n_columns: int) -> int:
+    """Return how many bytes so many places travel in: a public fact."""
+    return -(-count * _bits(n_columns) // 8)
+
+
+def pack_places(places: list[int], n_columns: int) -> bytes:
+    """Return places as bytes, in as few bits each as the largest needs."""
+    return np.packbits(np.array(places)[:, None] >> np.arange(_bits(n_columns)) & 1).tobytes()
+
+
+def unpack_places(raw: bytes, count: int, n_columns: int) -> list[int]:
+    """Return ``count`` places of `packed_size` bytes; one may be too large, as the bits go beyond the columns."""
+    bits = _bits(n_columns)
+    each = np.unpackbits(np.frombuffer(raw, np.uint8), count=count * bits).reshape(count, bits)
+    places: list[int] = (each @ (1 << np.arange(bits))).tolist()
+    return places
+
+
+def _bits(n_columns: int) -> int:
+    return (2 * n_columns - 1).bit_length()
 
 
 def cut(sent: Vector) -> Vector:
