@@ -5,6 +5,8 @@ and FLARE holds each to the name in its own. It needs the extra ``[vertical]``.
 """
 
 import secrets
+import socket
+import sys
 import threading
 import time
 from collections import Counter
@@ -28,11 +30,14 @@ _SCHEME: Final = "atcp"  # by asyncio: a handshake that is not gone on with keep
 _TWICE: Final = b"twice"
 _TWICE_SECONDS: Final = 300.0  # for which a party that was there twice takes part in no run
 _MOST_PROCESSES: Final = 100  # of one party, remembered in one run
+_MOST_NAME: Final = 64  # bytes of the name of a process
 _BACK_SECONDS: Final = 5.0  # for a line that was cut to be there again
 _LISTEN_SECONDS: Final = 20.0
 _HELLO_SECONDS: Final = 5.0  # that the coordinator has to greet a party
 _AGAIN_SECONDS: Final = 15.0  # between two greetings
 _DEAD_SECONDS: Final = 40.0  # without one, after which a line that looks whole is not: a machine or a route is gone
+_QUIET_SECONDS: Final = 20.0  # without a byte: FLARE at the other end sends some after ten
+_LAST_DATA: Final = slice(52, 56)  # in Linux's tcp_info: milliseconds since data came
 
 
 def _cell(kit: Kit, name: str, peers: Iterable[str], topic: str) -> Any:
@@ -63,12 +68,24 @@ def _content(message: Any) -> object:
     return bytes(content) if isinstance(content, (bytearray, memoryview)) else content
 
 
+def _silence(cell: Any) -> float:
+    """Return for how many seconds no byte has come over a cell's lines; infinite where the system does not tell."""
+    found = [float("inf")]
+    for line in list(cell.communicator.conn_manager.sfm_conns.values()):
+        with suppress(AttributeError, OSError):  # another system; a socket that is closed
+            info = line.conn.writer.get_extra_info("socket").getsockopt(
+                socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_DATA.stop
+            )
+            found.append(int.from_bytes(info[_LAST_DATA], sys.byteorder) / 1000)
+    return min(found)
+
+
 class CoordinatorLine:
     """The coordinator's end: it listens while it lives."""
 
     def __init__(self, kit: Kit) -> None:
         self._state, self._names = Path(kit.state), kit.federation.parties
-        self._processes: dict[str, list[object]] = {name: [] for name in self._names}
+        self._processes: dict[str, list[bytes]] = {name: [] for name in self._names}
         self._lost, self._lock = Counter[str](), threading.Lock()
         self._cell = _cell(kit, SERVER, self._names, _HERE)
         self._cell.register_request_cb(CHANNEL, _HERE, self._greet)
@@ -142,6 +159,8 @@ class CoordinatorLine:
         from nvflare.fuel.f3.cellnet.defs import MessagePropKey
 
         name, process = message.get_prop(MessagePropKey.ENDPOINT).name, _content(message)
+        if not isinstance(process, bytes) or len(process) > _MOST_NAME:  # it would be kept
+            return _message(b"no name of a process")
         with self._lock:
             seen = self._processes[name]
             if process in seen[:-1]:
@@ -196,9 +215,15 @@ class PartyLine:
         return self._cell.is_cell_connected(SERVER) and not self._fresh.is_set()
 
     @property
+    def is_heard(self) -> bool:
+        """Whether bytes came of late: behind a long message, either way, a greeting takes its time."""
+        return self._cell.is_cell_connected(SERVER) and _silence(self._cell) < _QUIET_SECONDS
+
+    @property
     def is_dead(self) -> bool:
         """Whether FLARE believes in a line over which nothing comes."""
-        return self._cell.is_cell_connected(SERVER) and time.monotonic() - self._greeted > _DEAD_SECONDS
+        late = time.monotonic() - self._greeted > _DEAD_SECONDS
+        return late and self._cell.is_cell_connected(SERVER) and not self.is_heard
 
     def is_second(self) -> bool:
         """Say now and then, and where the line is new, which process this is; tell whether a later one is there."""

@@ -71,8 +71,9 @@ def _serve(kit: Kit, line: PartyLine, door: Door, stopped: list[int], say: Calla
         if line.is_dead:
             line = line.again()
         now, state = time.monotonic(), told
-        if line.is_connected:
+        if line.is_connected or line.is_heard:
             away, next_try = now, now + _TRY_SECONDS
+        if line.is_connected:
             state = f"connected to {facts.coordinator} at {facts.host}, port {facts.port}"
         elif now > next_try:
             reason = why_not_connected(kit)

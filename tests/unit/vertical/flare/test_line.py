@@ -1,6 +1,7 @@
 """The two ends of a line, with FLARE's cell played: who is there, who is there twice, and what a call comes to."""
 
 import os
+import socket
 import threading
 import time
 from types import SimpleNamespace
@@ -27,7 +28,7 @@ class Cell:
     def __init__(self):
         self.there, self.replies, self.sent, self.waiters = set(PARTIES), [], [], {}
         self.callbacks = {}
-        self.communicator = SimpleNamespace(conn_manager=SimpleNamespace(connectors={}))
+        self.communicator = SimpleNamespace(conn_manager=SimpleNamespace(connectors={}, sfm_conns={}))
 
     def register_request_cb(self, channel, topic, does):
         self.callbacks[topic] = does
@@ -112,6 +113,9 @@ def test_a_party_is_there_twice_if_an_earlier_process_comes_again(cell, line, tm
     for number in range(1000):
         greet(cell, "bank", str(number).encode())
     assert len(line._processes["bank"]) == 100
+    for name in (b"x" * 1000, None, {"process": 1}):  # nobody fills the coordinator's memory
+        assert greet(cell, "bank", name) == b"no name of a process"
+    assert max(map(len, line._processes["bank"])) < 100
 
 
 def test_a_call_brings_bytes_or_says_what_failed(cell, line):
@@ -182,3 +186,26 @@ def test_a_line_over_which_nothing_comes_is_made_anew(cell, tmp_path, monkeypatc
     assert line.is_dead
     other = line.again()
     assert not other.is_dead and other._process == line._process
+
+
+@pytest.mark.skipif(not hasattr(socket, "TCP_INFO"), reason="the system does not tell when bytes came")
+def test_a_line_over_which_a_long_message_comes_is_not_dead(cell, tmp_path, monkeypatch):
+    """A greeting waits behind it, and the run goes on."""
+    for name, seconds in (("_AGAIN_SECONDS", 0.05), ("_DEAD_SECONDS", 0.2), ("_QUIET_SECONDS", 0.4)):
+        monkeypatch.setattr(module, name, seconds)
+    with socket.create_server(("localhost", 0)) as listener, socket.create_connection(listener.getsockname()) as here:
+        there, _ = listener.accept()
+        writer = SimpleNamespace(get_extra_info={"socket": here}.get)
+        cell.communicator.conn_manager.sfm_conns["1"] = SimpleNamespace(conn=SimpleNamespace(writer=writer))
+        cell.there = {"server"}
+        line = PartyLine(kit_of(tmp_path, "north"), lambda raw, caller: b"")
+        began = time.monotonic()
+        while time.monotonic() - began < 1.0:
+            there.sendall(b"a part")
+            cell.replies = [reply(ReturnCode.TIMEOUT)]
+            assert not line.is_second() and line.is_heard and not line.is_dead
+            time.sleep(0.05)
+        time.sleep(0.6)
+        assert not line.is_heard and line.is_dead
+        there.close()
+    assert not line.is_heard
