@@ -2,6 +2,7 @@
 
 import logging
 import stat
+import threading
 from types import SimpleNamespace
 
 import numpy as np
@@ -178,11 +179,20 @@ def test_a_beginning_that_somebody_sends_again_begins_nothing(tmp_path):
 
 
 def test_what_is_computed_is_waited_for_and_nothing_else_begins(tmp_path, monkeypatch):
+    """A request that is sent again, as its line was cut, waits for its answer, however long that takes."""
     monkeypatch.setattr(gate_module, "_BUSY_SECONDS", 0.05)
     door = Door(make_site(tmp_path, site=DATA))
+    asked, again = Frame(new_session(), 1, Describe().encode()).encode(), []
+    _, coordinator = asked_at(door, "job1")
+    waiting = threading.Thread(target=lambda: again.append(decode(coordinator.handle(asked))))
     with door._lock:
-        assert "it still computes what it was asked before" in asked_at(door, "job1")[0].reason
-    assert isinstance(asked_at(door, "job2")[0], Description)
+        waiting.start()
+        assert "it still computes what it was asked before" in asked_at(door, "job2")[0].reason
+        waiting.join(0.2)
+        assert not again
+    waiting.join(10.0)
+    assert isinstance(again[0], Description)
+    assert isinstance(asked_at(door, "job3")[0], Description)
 
 
 def test_a_run_ends_when_the_coordinator_says_so_or_is_away(tmp_path):

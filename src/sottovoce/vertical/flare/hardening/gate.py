@@ -202,7 +202,10 @@ class Door:
         self._gate.stand_by(kit)
 
     def answer(self, raw: object, caller: str) -> bytes:
-        if not self._lock.acquire(timeout=_BUSY_SECONDS):
+        head = head_of(raw)
+        # what comes in the run that is under way is asked once more, as a line was cut, and waits for its answer
+        here = head is not None and head.run == self._gate.run != ""
+        if not self._lock.acquire(timeout=-1 if here else _BUSY_SECONDS):
             return self._refused(raw, _BUSY)
         try:
             why = self._begin(raw)
