@@ -1,6 +1,8 @@
 """What a cell of FLARE's is let take: a law over messages of every peer, kind and form."""
 
+import asyncio.sslproto
 from itertools import product
+from types import SimpleNamespace
 
 import pytest
 
@@ -8,7 +10,7 @@ pytest.importorskip("nvflare", reason="needs the extra [vertical]")
 
 from nvflare.fuel.f3.cellnet.defs import CellChannel, CellChannelTopic, Encoding, MessageHeaderKey, MessageType
 
-from sottovoce.vertical.flare.hardening.closed import CHANNEL, use_our_settings, why_refused
+from sottovoce.vertical.flare.hardening.closed import CHANNEL, tell_refused_connections, use_our_settings, why_refused
 
 H = MessageHeaderKey
 OURS = (CHANNEL, "ask")
@@ -64,3 +66,13 @@ def test_flare_reads_no_file_of_settings(tmp_path, monkeypatch):
     use_our_settings()
     assert CommConfigurator().get_comm_driver_path(None) is None
     assert not CommConfigurator().allow_adhoc_connections(True)
+
+
+def test_a_handshake_that_fails_is_told_once_however_many_lines_there_were(monkeypatch, caplog):
+    """A party makes a new line whenever one is dead, for as long as its process lives."""
+    protocol = asyncio.sslproto.SSLProtocol
+    monkeypatch.setattr(protocol, "_fatal_error", lambda *given: None)
+    for _ in range(2000):  # more than calls may be within calls
+        tell_refused_connections()
+    protocol._fatal_error(SimpleNamespace(_transport=None), OSError("why"), "SSL handshake failed")
+    assert [record.getMessage() for record in caplog.records] == ["refused: the connection with None: why"]

@@ -76,6 +76,8 @@ def tell_refused_connections() -> None:
     """Log each TLS handshake that fails: Python tells of it only when it is debugged."""
     protocol: Any = asyncio.sslproto.SSLProtocol
     fatal_error = protocol._fatal_error
+    if fatal_error.__module__ == __name__:  # for an earlier line
+        return
 
     def told(self: Any, exc: BaseException, message: str = "Fatal error on transport") -> None:
         if message.startswith("SSL handshake failed"):
