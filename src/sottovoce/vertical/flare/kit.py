@@ -184,8 +184,3 @@ def clear_leftovers(state: Path) -> None:
     """Remove what joint computations of earlier runs left: keys of their sessions. No other run is under way here."""
     for folder in temporary(state).glob("sottovoce-*"):
         shutil.rmtree(folder, ignore_errors=True)
-
-
-def org_of(name: str) -> str:
-    """Return the name of a site as FLARE writes organisations: each site is one."""
-    return name.replace("-", "_")

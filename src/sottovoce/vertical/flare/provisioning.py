@@ -14,7 +14,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.identity import names_of
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.hardening.closed import require_engine
-from sottovoce.vertical.flare.kit import Kit, org_of
+from sottovoce.vertical.flare.kit import Kit
 
 _AUTHORITY: Final = "authority"
 _AUTHORITY_DAYS: Final = 3600
@@ -79,7 +79,7 @@ def _make_kit(folder: Path, facts: Federation, name: str, federation: Path, auth
     for path, key_path, subject in kit.certificates:
         signs = path.parent == kit.identity
         (path.parent / ("authority.pem" if signs else kit.authority.name)).write_bytes(authority.certificate)
-        certificate, key = authority.sign(subject) if signs else authority.sign(subject, org_of(name))
+        certificate, key = authority.sign(subject) if signs else authority.sign(subject, name)
         path.write_bytes(certificate)
         key_path.write_bytes(key)
     kind = "helper" if kit.is_helper else kit.kind

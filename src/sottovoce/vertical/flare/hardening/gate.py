@@ -67,7 +67,7 @@ class Gate:
             self._open(kit)
         except _ClosedError as reason:
             self._closed = str(reason)
-            self._turn_away(self._closed)
+            self.turn_away(self._closed)
         except Exception as error:  # its message could quote a row
             self._closed = _NOT_OPEN
             if isinstance(error, SottovoceError) and not isinstance(error, DataError):
@@ -75,7 +75,7 @@ class Gate:
             else:
                 _LOG.error("this site cannot take part:\n%s%s", _places(error), type(error).__name__)
             _LOG.error("to see what is wrong: sottovoce vertical party %s --check", kit.folder)
-            self._turn_away(self._closed)
+            self.turn_away(self._closed)
 
     def _open(self, kit: Kit) -> None:
         if not isinstance(self._purpose, str) or self._purpose not in PURPOSES:
@@ -167,15 +167,12 @@ class Gate:
         """Tell whether something was asked in a run before."""
         return self._register is not None and self._register.knows(run)
 
-    def note(self, reason: str) -> None:
-        """Write down what did not come to a run here."""
-        self._turn_away(reason)
-
     def _refused(self, reason: str, caller: object, raw: object) -> bytes:
-        self._turn_away(reason, caller=caller, raw=raw)
+        self.turn_away(reason, caller=caller, raw=raw)
         return Refused(reason).encode()
 
-    def _turn_away(self, reason: str, *, caller: object = "", raw: object = b"") -> None:
+    def turn_away(self, reason: str, *, caller: object = "", raw: object = b"") -> None:
+        """Write down what did not reach the party."""
         self._log(reason)
         if self._register is not None:
             size = len(raw) if isinstance(raw, (bytes, bytearray, memoryview)) else 0
@@ -210,7 +207,7 @@ class Door:
         try:
             why = self._begin(raw)
             if why:
-                self._gate.note(why)
+                self._gate.turn_away(why)
                 return self._refused(raw, why)
             answer = self._gate.answer(raw, caller=caller)
             if self._gate.is_over:
