@@ -95,7 +95,11 @@ def unseal(
 
 def head_of(raw: object) -> Envelope | None:
     """Return the head of an envelope, of whoever it may be; None for anything else."""
-    return read_canonical(Envelope, _parts(raw)[0].decode("ascii", "replace")) if isinstance(raw, bytes) else None
+    return read_canonical(Envelope, _head(raw).decode("ascii", "replace")) if isinstance(raw, bytes) else None
+
+
+def _head(raw: bytes) -> bytes:
+    return raw[_SIZES.size : _SIZES.size + _SIZES.unpack_from(raw)[1]] if len(raw) >= _SIZES.size else b""
 
 
 def _parts(raw: bytes) -> tuple[bytes, bytes, bytes]:
@@ -162,7 +166,7 @@ class PartyEnd(_End):
 
     def answer(self, raw: object, number: int, content: bytes, ledger: str) -> bytes:
         """Return the answer to a request; number 0 where that was turned away, and whose it was is not known."""
-        request = _digest(_parts(raw)[0] if isinstance(raw, bytes) else b"")
+        request = _digest(_head(raw) if isinstance(raw, bytes) else b"")
         return self._seal(
             ANSWER, number, content, request=request, ledger=ledger if number else "", strangers=self.strangers
         )
@@ -207,7 +211,7 @@ class CoordinatorEnd(_End):
             envelope, answer = self._unseal(ANSWER, raw)
         except MessageError as error:
             raise PartyError(f"{whose} {error}.") from None
-        if envelope.request != _digest(_parts(sent)[0]):
+        if envelope.request != _digest(_head(sent)):
             raise PartyError(f"{whose} it answers another request.")
         if envelope.number == 0:
             return answer  # in words why the request was turned away

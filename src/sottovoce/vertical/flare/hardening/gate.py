@@ -11,7 +11,7 @@ from typing import Final
 
 from sottovoce.exceptions import DataError, MessageError, SottovoceError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.flare.hardening.envelope import REQUEST, PartyEnd, head_of, unseal
+from sottovoce.vertical.flare.hardening.envelope import REQUEST, Envelope, PartyEnd, head_of, unseal
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.flare.site import Site
@@ -203,19 +203,19 @@ class Door:
         # what comes in the run that is under way is asked once more, as a line was cut, and waits for its answer
         here = head is not None and head.run == self._gate.run != ""
         if not self._lock.acquire(timeout=-1 if here else _BUSY_SECONDS):
-            return self._refused(raw, _BUSY)
+            return self._refused(head, raw, _BUSY)
         try:
-            why = self._begin(raw)
+            why = self._begin(head, raw)
             if why:
                 self._gate.turn_away(why)
-                return self._refused(raw, why)
+                return self._refused(head, raw, why)
             answer = self._gate.answer(raw, caller=caller)
             if self._gate.is_over:
                 self._shut()
             return answer
         except Exception as error:
             _LOG.error("a request failed with %s:\n%s", type(error).__name__, _places(error))
-            return self._refused(raw, _FAILED)
+            return self._refused(head, raw, _FAILED)
         finally:
             self._lock.release()
 
@@ -233,9 +233,8 @@ class Door:
             self._gate = Gate()
             self._gate.stand_by(self._kit)
 
-    def _begin(self, raw: object) -> str:
+    def _begin(self, head: Envelope | None, raw: object) -> str:
         """Open the gate of a run that the coordinator begins; return why it cannot go on with one that is not here."""
-        head = head_of(raw)
         if head is None or head.run == self._gate.run or not isinstance(raw, bytes):
             return ""
         facts = self._kit.federation
@@ -255,8 +254,7 @@ class Door:
         self._gate.open(self._kit, run=head.run)
         return ""
 
-    def _refused(self, raw: object, reason: str) -> bytes:
-        head = head_of(raw)
+    def _refused(self, head: Envelope | None, raw: object, reason: str) -> bytes:
         line = PartyEnd(
             self._identity, self._kit.name, self._kit.federation.coordinator, "" if head is None else head.run
         )
