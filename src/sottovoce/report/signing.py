@@ -98,8 +98,8 @@ def _key(path: str | Path, *, private: bool) -> Any:
     """Return the key in a file; raises ParameterError if the file holds no such key."""
     with named_errors(path, "key", ParameterError), Path(path).open("rb") as file:
         text = file.read(_LARGEST_KEY)
+    load = _serialization.load_pem_private_key if private else _serialization.load_pem_public_key
     try:
-        load = _serialization.load_pem_private_key if private else _serialization.load_pem_public_key
         key = load(text, **({"password": None} if private else {}))
     except (ValueError, TypeError) as error:  # TypeError: it is encrypted
         what = f"private key in PEM without a password: {error}" if private else "public key in PEM."
