@@ -156,8 +156,8 @@ def _decompressed(source: Source) -> Iterator[bytes]:
                     raise TableError(f"{path}: the file {found}.")
                 first = False
                 yield block
-    except OSError as error:
-        if error.errno is not None:
+    except (OSError, pa.ArrowException) as error:
+        if isinstance(error, OSError) and error.errno is not None:
             raise unreadable(path, error) from None
         raise TableError(
             f"{path}: cannot be decompressed: {first_line(error)} The file is damaged, or not what its name says. Copy "

@@ -100,6 +100,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "damaged Parquet": ("t.parquet", bytes(DAMAGED), "", "cannot be read as Parquet"),
     "Parquet without rows": ("t.parquet", parquet({n: [] for n in "abc"}), "", "columns, but no row of data"),
     "Parquet with duplicate names": ("t.parquet", twice(), "", "two columns are named 'b'. Rename one"),
+    "an empty stream": ("t.csv.bz2", bz2.compress(HEAD) + bz2.compress(b"") + bz2.compress(GOOD), "", "decompressed"),
     "Parquet in gzip": ("t.parquet.gz", gzip.compress(PARQUET), "", "compressed inside. Unpack it first"),
     "nested Parquet": ("t.parquet", parquet({**FRAME, "a": [[1], [2]]}), "", 'type = "ignore"'),
     "Parquet without a column": ("t.parquet", parquet({"a": [1], "b": ["x"]}), "", "no column 'c'"),
