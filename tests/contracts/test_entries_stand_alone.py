@@ -16,8 +16,8 @@ import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet
 import pytest
-from sklearn.linear_model import LinearRegression
-from sklearn.pipeline import Pipeline
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 
 import sottovoce as sv
@@ -212,7 +212,8 @@ READERS = {
     ),
     "rows of an evaluation, lists, another's model": Reader(
         lambda kind, given: scored(
-            Pipeline([("step", FunctionTransformer(np.reciprocal)), ("m", LinearRegression().fit(X, X[:, 0]))]),
+            # a class among the parameters says nothing of what it takes
+            make_pipeline(FunctionTransformer(np.reciprocal, inverse_func=Ridge), LinearRegression().fit(X, X[:, 0])),
             [[2, b, 3] for b in given], np.zeros(6), (-9, 9),
         ), CELLS, always, ("list",), 2,
     ),

@@ -392,9 +392,9 @@ def _limits(plan: EvaluationPlan) -> tuple[float, float]:
 
 def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArray[np.bool_]]:
     """Return a table that the model takes, and which rows had to be emptied for that: those with NaN or infinity."""
-    parts = [model, *(model.get_params() if hasattr(model, "get_params") else {}).values()]
-    tags = [get_tags(part).input_tags for part in parts if hasattr(part, "__sklearn_tags__")]
     if isinstance(X, (list, tuple)) and (rows := as_array(X, object)).ndim == 2:  # numpy has one type for all rows
+        parts = [model, *(model.get_params() if hasattr(model, "get_params") else {}).values()]
+        tags = [get_tags(part).input_tags for part in parts if hasattr(type(part), "__sklearn_tags__")]
         X = rows if any(one.string or one.categorical for one in tags) else numbers_of(rows)
     if isinstance(X, np.ma.MaskedArray):
         X = np.ma.filled(X.astype(np.float64) if X.dtype.kind in "biu" else X, np.nan)
@@ -410,7 +410,7 @@ def _readable(model: Any, X: Any, *, checked: bool = False) -> tuple[Any, NDArra
         bad[np.repeat(np.arange(matrix.shape[0]), np.diff(matrix.indptr))[wrong]] = True
         matrix.data[wrong] = 0
         return matrix, bad
-    takes_nan = hasattr(model, "__sklearn_tags__") and tags[0].allow_nan
+    takes_nan = hasattr(model, "__sklearn_tags__") and get_tags(model).input_tags.allow_nan
     if isinstance(X, np.ndarray) and X.ndim == 2 and X.dtype.kind == "f" and not takes_nan:
         bad = np.asarray(~np.isfinite(X).all(axis=1))
         return np.where(bad[:, None], 0.0, X), bad

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import reduce
 from typing import Any, Final
 
 import numpy as np
@@ -119,8 +120,7 @@ class CellCounts(AtHome[Ticks]):
 
     def on(self, part: ScoredRows) -> Ticks:  # type: ignore[override]
         starts = range(0, len(part.labels) or 1, _AT_ONCE)
-        ticks: Ticks = np.sum([self._of(part.at(slice(start, start + _AT_ONCE))) for start in starts], axis=0)
-        return ticks
+        return reduce(np.add, (self._of(part.at(slice(start, start + _AT_ONCE))) for start in starts))
 
     def _of(self, rows: ScoredRows) -> Ticks:
         if self.axes is None:
