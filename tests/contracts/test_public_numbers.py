@@ -35,7 +35,6 @@ NO_NUMBERS = {
 
 
 def plan_of(case: Case) -> Any:
-    """Return the plan of a case with ordinary numbers."""
     public = {"epsilon": 1.0, "delta": 1e-6, "adjacency": case.adjacencies[0], "n_public": 64, **case.given}
     return case.kind(**({} if case.is_bounded else {"data_norm": 1.0}) | public).plan(64, 3)
 

@@ -19,7 +19,6 @@ _KINDS = {}  # by code; a test may bring kinds of its own
 
 
 def decode(raw):
-    """Return a message of any kind."""
     code = wire.code_of(raw)
     if code not in _KINDS:
         _KINDS.update({kind.code: kind for kind in reversed(kinds())})
@@ -66,7 +65,6 @@ def worker_of(party):
 
 
 def asked(raw):
-    """Return the request in a frame."""
     return decode(Frame.read(raw).body)
 
 

@@ -81,7 +81,6 @@ class Ridge:
 
 
 def ridge(n, d, seed, alpha):
-    """Return a made-up problem."""
     rng = np.random.default_rng(seed)
     X = rng.standard_normal((n, d))
     X /= np.linalg.norm(X, axis=1, keepdims=True)

@@ -74,7 +74,6 @@ class Coordinator:
 
 
 def people(n: int = 40, *, labelled: bool = False, seed: int = 0) -> pd.DataFrame:
-    """Return a table of made-up people."""
     rng = np.random.default_rng(seed)
     table: dict[str, Any] = {
         "person": [f"p{i:03}" for i in range(n)],
