@@ -44,7 +44,7 @@ _FAR: Final = 1e100
 
 
 def score_length(weights: Vector, neighbours: Neighbours, mu: float, likely: float = PASSES) -> Asked[float]:
-    """Release the factor by which the scores of a model should be longer, between exp(-1.5) and exp(1.5).
+    """Release the factor by which scores should be longer, from exp(-1.5) to exp(1.5); exp(likely) if all is noise.
 
     Asked of rows with the class of each, 0, ..., K - 1, as target.
 
