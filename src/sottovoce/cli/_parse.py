@@ -8,7 +8,6 @@ _MOST = 8  # numbers beside each other
 
 
 def number_or_auto(text: str) -> float | str:
-    """Return the number of ``1e-4``, or ``auto``."""
     return text if text == "auto" else _number(text, float)
 
 
@@ -39,7 +38,6 @@ def weights(text: str) -> dict[str, float]:
 
 
 def numbers(text: str) -> tuple[float, ...]:
-    """Return the different numbers of ``1,2,4``."""
     try:
         values = tuple(map(float, text.split(",")))
     except ValueError:

@@ -64,10 +64,7 @@ _NUMBERS: Final = ("mse", "rmse", "mae", "r2")
 
 
 def _measure(name: str) -> Any:
-    """Return the property of one measure; None where the model does not allow it."""
-    return property(
-        lambda found: found._found[name].value if name in found._found else None, doc=MEASURES[name][1]
-    )  # fmt: skip
+    return property(lambda found: getattr(found._found.get(name), "value", None), doc=MEASURES[name][1])
 
 
 @dataclass(frozen=True, eq=False)

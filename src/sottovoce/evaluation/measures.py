@@ -121,7 +121,12 @@ def _interval(a: float, b: float, variance: Vector, limits: tuple[float, float],
     if not (b > 0.0 and square > 0.0):
         return Measure(value, least, most)
     root = math.sqrt(max(middle * middle - square * last, 0.0))
-    low, high = (min(max((middle + end) / square, least), most) for end in (-root, root))
+    low, high = (middle - root) / square, (middle + root) / square
+    if math.isnan(value):  # what noise can do at the limit it led beyond: an interval of no length would tell too much
+        limit = np.array([1.0, -least if a < least * b else -most])
+        reach = math.sqrt(max(z2 * (limit @ variance @ limit), 0.0)) / b
+        low, high = min(low, -limit[1] - reach), max(high, -limit[1] + reach)
+    low, high = max(low, least), min(high, most)
     value = 0.5 * (low + high) if math.isnan(value) else value  # noise led beyond the limits: the middle within them
     return Measure(value, min(low, value), max(high, value))
 

@@ -192,8 +192,9 @@ def test_intervals_of_a_share():
     assert wide.low < found.low < found.high < wide.high
     hidden = share(replace(table, noise_std=500.0), part, whole, 0.95)
     assert (hidden.low, hidden.high) == (0.0, 1.0)
-    for noise in (1.0, 20.0, 500.0):  # a squared error of 0, from 0 to 1e5, was told as if it were found
-        for cells in ([-0.5 * noise, 90.0], [90.0, -0.5 * noise]):
+    # a squared error of 0, from 0 to 1e5, was told as if it were found, and an AUC of 1, from 1 to 1
+    for noise, far in ((1.0, 0.5), (20.0, 0.5), (500.0, 0.5), (1.0, 3.0), (4.0, 2.0), (4.0, 3.0)):
+        for cells in ([-far * noise, 90.0], [90.0, -far * noise]):
             found = share(Table(np.array([cells]), 0.0, noise, (None, None)), part, whole, 0.95)
             assert found.low < found.value < found.high or (math.isnan(found.value) and found.high - found.low == 1.0)
 
