@@ -29,7 +29,7 @@ class Progress:
     def __init__(self, folder: Path | None, names: Iterable[str], facts: Mapping[str, object] | None = None) -> None:
         self._folder = folder
         self._lock = threading.Lock()
-        self._written = 0.0
+        self._written, self._is_done = 0.0, False
         self._state: dict[str, Any] = {
             **(facts or {}),
             "phase": "starting",
@@ -54,12 +54,15 @@ class Progress:
         not ended, and can be resumed.
         """
         with self._lock:
+            if self._is_done:
+                return
             for party in self._state["parties"].values():
                 party["waiting_since"] = None
             self._state |= {"phase": phase, "asking": None, "note": None, **more}
             if phase == "done" and self._folder is not None:
                 self._put(self._folder)
                 sync_folder(self._folder)
+                self._is_done = True
             else:
                 self._write(always=True)
 

@@ -14,6 +14,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
+from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.flare import progress
 from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.programs import execute
@@ -134,4 +135,18 @@ def test_results_that_were_written_before_the_end_stay(tmp_path, site, monkeypat
         machine.execute()
     assert (machine.folder / "coordinator.json").exists()
     assert read_progress(machine.folder)["phase"] == "failed"
+    machine.finish()
+
+
+@pytest.mark.parametrize("error", [OSError(5, "Input/output error"), KeyboardInterrupt()], ids=["disk", "Ctrl-C"])
+def test_what_fails_after_the_end_makes_no_failed_run_of_one_that_is_done(tmp_path, site, monkeypatch, error):
+    machine = Machine(tmp_path / "sites", site, processes=False)
+
+    def fail(self):
+        raise error
+
+    with monkeypatch.context() as patch, suppress(KeyboardInterrupt):
+        patch.setattr(Checkpoint, "end", fail)
+        machine.execute()
+    assert read_progress(machine.folder)["phase"] == "done"
     machine.finish()
