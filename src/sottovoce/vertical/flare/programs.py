@@ -55,13 +55,12 @@ _FAREWELL_SECONDS: Final = 5.0
 _MOST_REASON: Final = 1000  # letters, as of a party that does what it should
 
 
-def execute(kit: Any, run: str, call: Call, *, job: str | None = None) -> dict[str, Any]:
+def execute(kit: Any, run: str, call: Call) -> dict[str, Any]:
     """Do a run with the parties of the kit's federation and return how it ended; only an interrupt is raised.
 
     ``kit``: the coordinator's.
     ``run``: a folder among the kit's runs.
     ``call``: carries bytes to the other parties, which take none but those that are signed here.
-    ``job``: what this execution is called to the parties; no other one was.
     """
     folder = Path(kit.runs) / run
     spec = RunSpec.read(folder)
@@ -70,7 +69,8 @@ def execute(kit: Any, run: str, call: Call, *, job: str | None = None) -> dict[s
     doing: _Doing | None = None
     try:
         progress.phase("starting")
-        line = Signed(kit, job or secrets.token_hex(16), spec.purpose, call)
+        # a name of its own: to parties each execution of a run is another run
+        line = Signed(kit, secrets.token_hex(16), spec.purpose, call)
         doing = _Doing(spec, Site.read(kit), line, folder, progress)
         doing.begin()
         (doing.train if spec.purpose == "train" else doing.score)()

@@ -1,6 +1,6 @@
 """What the owner of a site says in ``site.toml``, and the `Party` that follows from it.
 
-The file is private to the site: nothing of it is sent, and no job can name another one. What a coordinator may ask,
+The file is private to the site: nothing of it is sent, and no run can name another one. What a coordinator may ask,
 up to which amount, and with which table it is answered is settled here, before anything is connected.
 """
 
