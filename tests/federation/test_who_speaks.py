@@ -25,6 +25,8 @@ def test_a_kit_that_is_copied_is_noticed_at_both_sites():
         federation.train(*PRIVATE)
         charged = len(federation.charges("north"))
         met = len(federation.output("north"))
+        # a coordinator that is there again within some seconds is no news
+        until(lambda: "not connected yet" in federation.output("north")[met:], what="a word on its absence")
         federation.start("lab", program=["-m", "support.changed_site", "honest"])  # it listens, and does no run
         until(lambda: "connected to lab" in federation.output("north")[met:], what="the first process")
         with copied(federation, copy) as second:
