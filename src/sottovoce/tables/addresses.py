@@ -20,8 +20,8 @@ from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.text import changed, first_line, unreadable
 
-_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/]*)/?(.*)", re.DOTALL)
-_QUERY: Final = re.compile(r"\?[A-Za-z_]\w*=[^\s'\"]*")
+_ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)/?(.*)", re.DOTALL)
+_QUERY: Final = re.compile(r"\?[A-Za-z_][\w.-]*=[^\s'\"]*")
 _WILD: Final = re.compile(r"[*?[]")
 _SCHEMES: Final = {
     **{name: name for name in ("s3", "gs", "abfs", "hdfs", "viewfs")},
