@@ -206,7 +206,7 @@ def findings(data: dict[str, Any]) -> list[tuple[str, bool | None, str]]:
     means, promised, delta = statement(receipt), float(receipt["epsilon"]), receipt["delta"]
     least = math.inf if ("non-private", 0.0) in found else epsilon_of(found, delta, worst=False)
     most = math.inf if ("searched", 0.0) in found else max(least, epsilon_of(found, delta, worst=True))
-    room = promised * (1.0 + 1e-6) + 1e-12  # the last digits are rounded
+    room = promised * (1.0 + 1e-8) + 1e-12  # the last digits are rounded
     spent = f"{least:.9g}" if least == most else f"{least:.9g} to {most:.9g}, and only sottovoce can say what exactly,"
     told = [
         ("structure", True, "a receipt of version 2"),
