@@ -1,8 +1,10 @@
 """Tables of numbers, as users give them: columns that hold something else are named, and no cell is ever shown."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
+from collections.abc import Set as AnySet
 from itertools import chain
+from os import PathLike
 from typing import Any, Final
 
 import numpy as np
@@ -14,6 +16,7 @@ from sottovoce.exceptions import DataError
 # names of types in numpy, pandas, polars and Arrow
 _NUMBER: Final = re.compile(r"(sparse\[)?(u?int\d|float|halffloat|double|bool|decimal|null)", re.IGNORECASE)
 _NO_TABLE: Final = "X must be a table: rows of one length, with one value in each column."
+_LATER: Final = {"LazyFrame": "X.collect()", "DuckDBPyRelation": "X.df()"}  # queries, which hold no rows yet
 _READ_AS_NUMBER: Final = re.compile(r"date|time|duration|complex", re.IGNORECASE)
 
 
@@ -22,11 +25,29 @@ class _CellError(DataError, TypeError):
 
 
 def refuse_by_type(X: Any) -> None:
-    """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
+    """Refuse what is no table, names of two columns, and times and complex numbers, which numpy reads as numbers."""
+    refuse_no_table(X)
     refuse_same_names(X)
     kinds = [getattr(X, "dtype", None), *(kind for _, kind in typed_columns(X))]
     if any(_READ_AS_NUMBER.search(str(kind)) for kind in kinds):
         refuse_texts(X)
+
+
+def refuse_no_table(X: Any) -> None:
+    """Refuse, by its type alone, what holds no rows, or holds them in a way that numpy cannot read as a table."""
+    kind, remedy = type(X).__name__, None
+    if getattr(getattr(X, "dtype", None), "names", None):
+        kind, remedy = "a structured array", "numpy.lib.recfunctions.structured_to_unstructured(X)"
+    elif kind in _LATER:
+        remedy = _LATER[kind]
+    elif isinstance(X, Mapping):
+        remedy = "pandas.DataFrame(X)"
+    elif isinstance(X, (str, PathLike)):
+        remedy = "the rows of the file, as pandas.read_csv returns them"
+    elif isinstance(X, AnySet) or not any(hasattr(X, name) for name in ("__len__", "shape", "__array__")):
+        remedy = "an array, a data frame or a list of rows"
+    if remedy:
+        raise DataError(f"{_NO_TABLE} Got {kind}; give {remedy}.")
 
 
 def refuse_by_cell(X: Any) -> None:
@@ -72,7 +93,11 @@ def as_array(X: Any, dtype: Any = None) -> NDArray[Any]:
         array = np.asarray(X, dtype)
     except ValueError:
         raise DataError(_NO_TABLE) from None
-    if array.ndim == 1 and isinstance(X, (list, tuple)) and any(isinstance(row, (list, tuple)) for row in array):
+    if (
+        array.ndim == 1
+        and isinstance(X, (list, tuple))
+        and any(isinstance(row, (list, tuple, Mapping)) for row in array)
+    ):
         raise DataError(_NO_TABLE)  # objects can be lists
     return array
 

@@ -186,8 +186,8 @@ def refuse_masked(name: str, values: object) -> None:
     hidden = getattr(mask, "any", None)
     if type(values).__name__ == "MaskedArray" and hidden is not None and hidden():
         raise DataError(
-            f"{name} is a masked array that hides entries, and training would read what lies under the mask. Fill them "
-            "with a public constant: values.filled(...)."
+            f"{name} is a masked array that hides entries, and what lies under the mask would be read. Fill them with "
+            "a public constant: values.filled(...)."
         )
 
 

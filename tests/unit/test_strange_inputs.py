@@ -1,8 +1,12 @@
 """Inputs of odd shapes, types and sizes: a finite model, or an error in words; never a hang, never NaN."""
 
+import re
 import warnings
+from itertools import product
+from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 import scipy.sparse as sp
 
@@ -25,6 +29,7 @@ MODELS = {
     "sparse": lambda: sv.DPSparseLogisticRegression(data_bound=1.0, radius=2.0, classes=[0, 1], **BUDGET),
     "lasso": lambda: sv.DPLasso(data_bound=1.0, radius=2.0, label_bounds=(0, 1), **BUDGET),
 }
+FITTED = MODELS["logistic"]().fit(X, Y)
 
 
 def with_wide_indices(X):
@@ -120,6 +125,46 @@ def test_an_error_in_words(kind, name):
     assert len(str(caught.value)) > 10
     with pytest.raises((DataError, ParameterError)):
         Party(BAD[name], name="a")
+
+
+NO_TABLES = {
+    "of records": (X.view([(name, float) for name in "abc"])[:, 0], "structured_to_unstructured"),
+    "a query": (pl.DataFrame(X).lazy(), "X.collect()"),
+    "columns by name": ({"a": X[:, 0], "b": X[:, 1]}, "pandas.DataFrame"),
+    "rows by name": ([{"a": 0.25, "b": 0.5}] * 60, None),
+    "a set": ({0.25, 0.5}, "a list of rows"),
+    "rows that are made later": ((row for row in X), "a list of rows"),
+    "a file": (Path("people.csv"), "the rows of the file"),
+    "nothing": (None, "a list of rows"),
+}  # fmt: skip
+READERS = {
+    "fit": lambda table: MODELS["logistic"]().fit(table, Y),
+    "predict": lambda table: FITTED.predict(table),
+    "evaluate": lambda table: sv.evaluate(FITTED, table, Y, **BUDGET),
+    "scaler": lambda table: sv.DPScaler(**BUDGET).fit(table),
+    "pipeline": lambda table: sv.DPPipeline([("scale", sv.DPScaler()), ("model", sv.DPLinearSVC())], **BUDGET).fit(
+        table, Y
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("reader", "name"),
+    # a model of somebody else may begin with a DictVectorizer
+    [both for both in product(READERS, NO_TABLES) if both != ("evaluate", "rows by name")],
+)
+def test_what_is_no_table_is_refused_with_what_to_give_and_without_a_cell(reader, name):
+    table, remedy = NO_TABLES[name]
+    with pytest.raises(DataError, match=r"^X must be a table") as caught:
+        READERS[reader](table)
+    assert (remedy or "rows") in str(caught.value)
+    assert not re.search(r"\d\.\d", str(caught.value))
+
+
+@pytest.mark.parametrize("reader", set(READERS) - {"evaluate"})  # which leaves out rows with a cell that is hidden
+def test_nobody_reads_what_lies_under_a_mask(reader):
+    with pytest.raises(DataError, match="hides entries"):
+        READERS[reader](BAD["hidden entries"])
 
 
 def test_the_largest_numbers_there_are_pass_a_scaler_without_a_word():

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 
 from sottovoce import _parameters as of_budget
+from sottovoce._columns import refuse_no_table
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import decode, digest, encode, encode_or_write
 from sottovoce._validation import nearest, privacy_budget, refuse_large_delta, warn_of_large_delta, whole_number
@@ -236,6 +237,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
 
         ``bounded``: whether weights or persons bound what copies of a row do.
         """
+        refuse_no_table(X)
         asked = callers(X)
         if asked.copies and not bounded and not (isinstance(self.epsilon, float) and self.epsilon == math.inf):
             raise ParameterError(

@@ -16,13 +16,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from sottovoce._columns import as_array, refuse_by_type, refuse_same_names, refuse_texts
+from sottovoce._columns import as_array, refuse_by_type, refuse_no_table, refuse_same_names, refuse_texts
 from sottovoce._entries import entries
 from sottovoce._groups import person_codes
 from sottovoce._optional import loaded
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import digest
-from sottovoce._validation import in_order, number, privacy_budget, whole_number
+from sottovoce._validation import in_order, number, privacy_budget, refuse_masked, whole_number
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.column_scales import ColumnScalesPlan
 from sottovoce.central.data.streamed import OutsideTable, RemoteTable, SteppedTable, StreamedTable
@@ -316,6 +316,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         self.check_groups(X, groups)
         self.checked()[0].check_weights(X, sample_weight)
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
+        refuse_no_table(X)
         self._example = example_of(X)
         refuse_same_names(X)
         if isinstance(X, OutsideTable):
@@ -485,6 +486,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         if isinstance(X, OutsideTable):
             check_columns(self, X, reset=reset)
             return X
+        refuse_no_table(X)
+        refuse_masked("X", X)
         if _is_frame(X):
             refuse_same_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)

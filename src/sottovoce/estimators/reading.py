@@ -144,7 +144,6 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
 def read_features(estimator: Any, X: Any) -> Any:
     """Return X as a C-contiguous float array or a canonical CSR matrix; the estimator is told its columns."""
     refuse_copy_of_map(X, row_by_row=True)
-    refuse_masked("X", X)
     if type(X) is np.ndarray and X.ndim == 2 and X.size and X.flags.c_contiguous and X.dtype in _FLOATS:
         estimator.n_features_in_ = X.shape[1]  # all that scikit-learn would do, in a tenth of a small fit
         vars(estimator).pop("feature_names_in_", None)
@@ -157,6 +156,7 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
     refuse_by_type(X)
     refuse_by_cell(X)
+    refuse_masked("X", X)
     try:
         with np.errstate(over="ignore", invalid="ignore"):  # of their sum, by which it looks for NaN
             return validate_data(estimator, X, **{"ensure_min_samples": least_rows(estimator)} | checks)

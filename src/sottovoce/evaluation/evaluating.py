@@ -17,7 +17,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import _safe_indexing, get_tags
 from sklearn.utils.validation import _num_samples, check_is_fitted
 
-from sottovoce._columns import as_array, refuse_by_type, refuse_texts
+from sottovoce._columns import as_array, refuse_by_type, refuse_no_table, refuse_texts
 from sottovoce._entries import entries, numbers_of, places_in
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
@@ -134,9 +134,10 @@ def evaluate(
     True
     """
     model = getattr(model, "best_estimator_", model)  # of a search
+    refuse_no_table(X)
     person = _unit(X, groups, max_rows_per_group)
     plan = evaluation_plan(
-        model, 1 if X is None else _num_samples(X), epsilon=epsilon, delta=delta, max_rows_per_group=person,
+        model, _num_samples(X), epsilon=epsilon, delta=delta, max_rows_per_group=person,
         label_bounds=label_bounds, adjacency=adjacency, n_public=n_public, accept_delta=accept_delta,
     )  # fmt: skip
     _ = plan.event  # refuses what no noise can meet
