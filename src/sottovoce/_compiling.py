@@ -154,7 +154,9 @@ def _remove_unused(root: Path) -> None:
 
 FOLDER: Final = cache_folder()
 
+# for what kernels alone call: no door for Python, which would take a tenth of the time to compile, and no counting of
+# references, which takes longer than the work on a few short rows, more so where threads count the same ones
+INSIDE: Final[Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "_nrt": False}
 # for all kernels: no interpreter lock, machine code kept on disk, floating point without branches at each division
-JIT: Final[dict[str, Any]] = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True}
-# for what kernels alone call: a door for Python would take a tenth of the time to compile
-INSIDE: Final[Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
+JIT: Final[Any] = {"nogil": True, "cache": True, "error_model": "numpy", "no_cfunc_wrapper": True, "_nrt": False}
+ALLOCATING: Final[Any] = {**JIT, "_nrt": True}  # for kernels that make arrays

@@ -7,7 +7,7 @@ from scipy.special import expit
 
 from sottovoce._compiling import njit
 from sottovoce.central.kernels import passes, whole
-from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block, workspace
+from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.losses._sigmoid import sigmoid
 
@@ -19,9 +19,8 @@ def _dots(X, rows, count, w, out):
 
 @njit(cache=True)
 def _add(X, rows, count, factor, total):
-    _, _, _, buffer = workspace(X)
-    for _ in range(2):  # the buffer is left empty for the next block
-        add_block(X, rows, count, factor, buffer, total)
+    for _ in range(2):
+        add_block(X, rows, count, factor, total)
 
 
 def _block(rng, n, count):

@@ -6,7 +6,7 @@ ranges, as those of `sottovoce.central.kernels.passes`.
 
 import numpy as np
 
-from sottovoce._compiling import JIT, njit
+from sottovoce._compiling import ALLOCATING, njit
 from sottovoce.central.kernels.rows import BLOCK, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, predict
 from sottovoce.losses._sigmoid import exp_below_zero
@@ -71,7 +71,7 @@ def move_dual_vectors(  # type: ignore[no-untyped-def]
     return count, scale, divisor
 
 
-@njit(**JIT)
+@njit(**ALLOCATING)
 def joint_pass(  # type: ignore[no-untyped-def]
     rows, y, a, a_before, momentum, w, damping, clip, ticks_per_unit, lo, hi, total
 ):
@@ -82,17 +82,17 @@ def joint_pass(  # type: ignore[no-untyped-def]
     whole vector zeta. ``total`` receives sum_i zeta_i x_i' in whole ticks.
     """
     n_classes = w.shape[0]
-    places, _, factor, buffer = workspace(rows.X)
+    places, _, factor = workspace(rows.X)
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
         count, scale, _ = move_dual_vectors(
             rows, y, a, a_before, momentum, w, damping, clip, first, hi, places, step, top, whole
         )  # fmt: skip
         for k in range(n_classes):
-            add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, buffer, total[k])
+            add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, total[k])
 
 
-@njit(**JIT)
+@njit(**ALLOCATING)
 def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ignore[no-untyped-def]
     """Sum (e_y - softmax(W x)) x' of the rows lo to hi, what the loss falls along, each term clipped, in ticks.
 
@@ -100,7 +100,7 @@ def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ig
     is at most ``clip``.
     """
     n_classes = w.shape[0]
-    places, _, factor, buffer = workspace(rows.X)
+    places, _, factor = workspace(rows.X)
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
@@ -111,4 +111,4 @@ def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ig
                 step[k, r] = clipped(((1.0 if k == label else 0.0) - step[k, r]) * inverse, _FAR)
             _cut(step, r, bound)
         for k in range(n_classes):
-            add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, buffer, total[k])
+            add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, total[k])

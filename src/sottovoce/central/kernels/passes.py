@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, CSR, FEW, axpy, norm_of, shortened, whole_ticks, workspace
+from sottovoce.central.kernels.rows import BLOCK, CSR, FEW, axpy, norm_of, numbers, shortened, whole_ticks, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, margin, predict
 from sottovoce.losses.base import dual_step, slope
 
@@ -84,14 +84,14 @@ def accelerated_pass(  # type: ignore[no-untyped-def]
     row steps as it does without weights, and its share of the step is added. So clipping leaves the weights what they
     are, and the bound on a row's term is the same.
     """
-    places, m, factor, buffer = workspace(rows.X)
+    places, m, factor = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         block = move_duals(rows, y, a, a_before, momentum, w, ratio, damping, clip, loss, first, hi, places, m)
         count, scale, divisor = block
         if shares.size:
             for k in range(count):
                 m[k] = clipped(shares[first + k] * m[k], clip / divisor[k])
-        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, total)
 
 
 @njit(**JIT)
@@ -100,7 +100,7 @@ def newton_pass(rows, y, a, w, share, clip, ticks_per_unit, loss, lo, hi, total)
 
     |zeta| times the row's norm is at most ``clip``. ``total`` receives sum_i zeta_i x_i in whole ticks.
     """
-    places, m, factor, buffer = workspace(rows.X)
+    places, m, factor = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
         labels, duals = y[first : first + count], a[first : first + count]
@@ -110,7 +110,7 @@ def newton_pass(rows, y, a, w, share, clip, ticks_per_unit, loss, lo, hi, total)
         for k in range(count):
             m[k] = clipped(-share * m[k] - duals[k], clip / divisor[k])
             duals[k] += m[k]
-        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, total)
 
 
 @njit(**JIT)
@@ -142,12 +142,12 @@ def _clipped_slopes(divisor, labels, margins, clip, loss, count, m):  # type: ig
 
 @njit(inline="always")
 def _add_gradients(rows, y, w, clip, ticks_per_unit, loss, lo, hi, room, total):  # type: ignore[no-untyped-def]
-    places, m, factor, buffer = room
+    places, m, factor = room
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
         predict(rows, scale, w, places, count, m)
         _clipped_slopes(divisor, y[first : first + count], m, clip, loss, count, m)
-        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, total)
 
 
 @njit(**JIT)
@@ -183,8 +183,8 @@ def descend(  # type: ignore[no-untyped-def]
 @njit(**JIT)
 def gradient_of(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  # type: ignore[no-untyped-def]
     """Do the same for the rows batch[lo:hi]."""
-    places, m, factor, buffer = workspace(rows.X)
-    scale, divisor, labels = np.empty(BLOCK), np.empty(BLOCK), np.empty(BLOCK)
+    places, m, factor = workspace(rows.X)
+    scale, divisor, labels = numbers(), numbers(), numbers()
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         for k in range(count):
@@ -192,17 +192,17 @@ def gradient_of(rows, y, w, clip, ticks_per_unit, loss, batch, lo, hi, total):  
             scale[k], divisor[k], labels[k] = rows.scale[i], rows.divisor[i], y[i]
         predict(rows, scale, w, places, count, m)
         _clipped_slopes(divisor, labels, m, clip, loss, count, m)
-        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, total)
 
 
 @njit(**JIT)
 def gradient(rows, y, margins, clip, ticks_per_unit, loss, lo, hi, total):  # type: ignore[no-untyped-def]
     """Sum l'(m_i) x_i of the rows lo to hi for given ``margins``, each term clipped to ``clip``, in ticks."""
-    places, m, factor, buffer = workspace(rows.X)
+    places, m, factor = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
         _clipped_slopes(divisor, y[first : first + count], margins[first:], clip, loss, count, m)
-        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, scale, places, count, m, ticks_per_unit, factor, total)
 
 
 @njit(**JIT)
@@ -235,7 +235,7 @@ def binned_margins(rows, y, w, nodes, parts, lo, hi, counts):  # type: ignore[no
     A prediction beyond the first or the last node counts as the node; NaN counts as 0. ``counts`` has a line for the
     labels -1 and one for +1, and an entry for each node; it is added to.
     """
-    places, m, _, _ = workspace(rows.X)
+    places, m, _ = workspace(rows.X)
     last = nodes.shape[0] - 1
     for first in range(lo, hi, BLOCK):
         count, scale, _ = consecutive(rows, first, hi, places)

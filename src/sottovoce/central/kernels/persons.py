@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numba.extending import overload
 
-from sottovoce._compiling import JIT, njit
+from sottovoce._compiling import ALLOCATING, njit
 from sottovoce.central.kernels.multinomial import move_dual_vectors
 from sottovoce.central.kernels.passes import move_duals
 from sottovoce.central.kernels.rows import BLOCK, is_csr, is_dense, whole_ticks, workspace
@@ -87,7 +87,7 @@ def _filling_a_block(starts, begin, hi):  # type: ignore[no-untyped-def]
     return end
 
 
-@njit(**JIT)
+@njit(**ALLOCATING)
 def person_pass(  # type: ignore[no-untyped-def]
     rows, starts, y, shares, a, a_before, momentum, w, ratio, damping, clip, ticks_per_unit, loss, lo, hi, total
 ):
@@ -102,7 +102,7 @@ def person_pass(  # type: ignore[no-untyped-def]
     width = total.shape[-1]
     sums = total.reshape((total.size // width, width))
     n_classes = sums.shape[0]
-    places, _, _, _ = workspace(X)
+    places, _, _ = workspace(X)
     step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
     moves = np.empty((n_classes, _longest(starts, lo, hi)))
     values, seen = np.zeros((n_classes, width)), np.zeros((n_classes, width), np.bool_)

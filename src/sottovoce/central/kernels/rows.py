@@ -13,7 +13,7 @@ from numba.np.arrayobj import populate_array
 from numpy.typing import NDArray
 
 from sottovoce._compiling import INSIDE
-from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_four_rows, cut, dot_four_rows
+from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_rows, cut, dot_four_rows
 
 BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
 FEW = 2**16  # entries up to which numpy does what a fit asks once, bit by bit the same: no kernel is compiled for it
@@ -158,11 +158,7 @@ def dot_block(X: Any, rows: Any, count: int, w: Any, out: Any) -> None:
 @overload(dot_block, jit_options=INSIDE)
 def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
     if is_csr(X):
-
-        def sparse(X, rows, count, w, out):  # type: ignore[no-untyped-def]
-            _dot_sparse_block(X.data, X.indices, X.indptr, rows, count, w, out)
-
-        return sparse
+        return lambda X, rows, count, w, out: _dot_sparse_block(X.data, X.indices, X.indptr, rows, count, w, out)
     if is_dense(X):
         lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
 
@@ -171,7 +167,8 @@ def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
                 for k in range(count):
                     out[k] = _dot_dense(X, rows[k], w)
                 return
-            rows[count : (count + ROWS - 1) & -ROWS] = rows[count - 1]
+            for k in range(count, (count + ROWS - 1) & -ROWS):
+                rows[k] = rows[count - 1]
             for k in range(0, count, ROWS):
                 dot_four_rows(X, rows[k], rows[k + 1], rows[k + 2], rows[k + 3], w, out, k)  # type: ignore[call-arg]
 
@@ -179,76 +176,54 @@ def _overload_dot_block(X, rows, count, w, out):  # type: ignore[no-untyped-def]
     return None
 
 
-def add_block(X: Any, rows: Any, count: int, factor: Any, buffer: Any, total: Any) -> None:
-    """Add factor[k] times row rows[k], k < count, cut to whole ticks, to ``total``.
-
-    ``rows`` holds `BLOCK` entries; ``factor`` and ``buffer`` come from `workspace`.
-    """
+def add_block(X: Any, rows: Any, count: int, factor: Any, total: Any) -> None:
+    """Add factor[k] times row rows[k], k < count <= `BLOCK`, cut to whole ticks, to ``total``."""
     raise NotImplementedError("for compiled code only")
 
 
 @overload(add_block, jit_options=INSIDE)
-def _overload_add_block(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
+def _overload_add_block(X, rows, count, factor, total):  # type: ignore[no-untyped-def]
     if is_csr(X):
-
-        def sparse(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
-            _add_sparse_block(X.data, X.indices, X.indptr, rows, count, factor, total)
-
-        return sparse
+        return lambda X, rows, count, factor, total: _add_sparse_block(
+            X.data, X.indices, X.indptr, rows, count, factor, total
+        )
     if is_dense(X):
-        lanes = VECTOR_BYTES // (X.dtype.bitwidth // 8)
-
-        def dense(X, rows, count, factor, buffer, total):  # type: ignore[no-untyped-def]
-            width = X.shape[1]
-            end = (count + ROWS - 1) & -ROWS
-            rows[count:end] = rows[count - 1]
-            factor[count:end] = 0.0
-            for k in range(0, count, ROWS):
-                add_four_rows(X, rows[k], rows[k + 1], rows[k + 2], rows[k + 3], factor, k, buffer)  # type: ignore[call-arg]
-            whole = width // lanes * lanes
-            for c in range(whole):
-                total[c] += buffer[c]
-            for c in range(whole, width):  # the last, overlapping vector ends with the last column
-                total[c] += buffer[whole + lanes - (width - c)]
-            buffer[:] = 0
-
-        return dense
+        return lambda X, rows, count, factor, total: add_rows(X, rows, count, factor, total)  # type: ignore[call-arg]
     return None
 
 
-def _new_array(context: Any, builder: Any, kind: Any, size: Any) -> Any:
-    """Generate a new array of one dimension, which holds anything: `numpy.empty` is some functions to compile."""
-    bytes_each = context.get_constant(types.intp, kind.dtype.bitwidth // 8)
-    align = context.get_constant(types.uint32, VECTOR_BYTES)
-    memory = context.nrt.meminfo_alloc_aligned(builder, builder.mul(size, bytes_each), align)
-    data = builder.bitcast(context.nrt.meminfo_data(builder, memory), context.get_data_type(kind.dtype).as_pointer())
-    array = context.make_array(kind)(context, builder)
-    populate_array(array, data=data, shape=[size], strides=[bytes_each], itemsize=bytes_each, meminfo=memory)
-    return array
+# Arrays of a block lie on the stack and hold anything at first: `numpy.empty` is some functions to compile.
+
+
+def _on_the_stack(context: Any, builder: Any, kind: Any) -> Any:
+    array, each = context.make_array(kind)(context, builder), context.get_constant(types.intp, kind.dtype.bitwidth // 8)
+    room = cgutils.alloca_once(builder, context.get_data_type(kind.dtype), BLOCK)
+    room.align = VECTOR_BYTES
+    shape = [context.get_constant(types.intp, BLOCK)]
+    populate_array(array, data=room, shape=shape, strides=[each], itemsize=each, meminfo=None)
+    return array._getvalue()
+
+
+def _numbers(typingctx):  # type: ignore[no-untyped-def]
+    """Return room for `BLOCK` doubles."""
+    return types.Array(types.float64, 1, "C")(), lambda context, builder, signature, args: _on_the_stack(
+        context, builder, signature.return_type
+    )
 
 
 def _workspace(typingctx, X):  # type: ignore[no-untyped-def]
-    """Return what a kernel needs for a block: places of rows, a number for each, their factors, and a buffer of ticks.
-
-    Each is for `BLOCK` rows, the factors in the precision of X, and the buffer is 0.
-    """
+    """Return what a kernel needs for a block: places of rows, a number for each, and factors in the precision of X."""
     dtype = X.types[0].dtype if is_csr(X) else X.dtype
-    arrays = [types.Array(each, 1, "C") for each in (types.int64, types.float64, dtype, types.int32)]
+    arrays = [types.Array(each, 1, "C") for each in (types.int64, types.float64, dtype)]
 
     def generate(context, builder, signature, args):  # type: ignore[no-untyped-def]
-        block = context.get_constant(types.intp, BLOCK)
-        ticks = context.get_constant(types.intp, 0)
-        if is_dense(X):
-            width = cgutils.unpack_tuple(builder, context.make_array(X)(context, builder, args[0]).shape)[1]
-            lanes = width.type(VECTOR_BYTES // (dtype.bitwidth // 8))
-            ticks = builder.mul(builder.add(builder.udiv(width, lanes), width.type(1)), lanes)
-        made = [_new_array(context, builder, *each) for each in zip(arrays, (*3 * [block], ticks), strict=True)]
-        cgutils.memset(builder, made[-1].data, builder.mul(ticks, made[-1].itemsize), 0)
-        return context.make_tuple(builder, signature.return_type, [each._getvalue() for each in made])
+        made = [_on_the_stack(context, builder, each) for each in arrays]
+        return context.make_tuple(builder, signature.return_type, made)
 
     return types.Tuple(arrays)(X), generate
 
 
+numbers: Any = intrinsic(_numbers)
 workspace: Any = intrinsic(_workspace)
 
 

@@ -53,12 +53,12 @@ def predict(rows, scale, w, places, count, m):  # type: ignore[no-untyped-def]
 
 
 @njit(inline="always")
-def add_terms(rows, scale, places, count, step, ticks_per_unit, factor, buffer, total):  # type: ignore[no-untyped-def]
+def add_terms(rows, scale, places, count, step, ticks_per_unit, factor, total):  # type: ignore[no-untyped-def]
     """Add step[k] times row places[k] of scale[k], k < count, in whole ticks, to ``total``."""
     for k in range(count):
         # ticks first: a step over the length of a far row alone may be the smallest number there is, or half of it
         factor[k] = shortened(step[k] * ticks_per_unit * scale[k], factor)
-    add_block(rows.X, places, count, factor, buffer, total)
+    add_block(rows.X, places, count, factor, total)
     if rows.constant > 0.0:
         constants = np.int64(0)
         for k in range(count):

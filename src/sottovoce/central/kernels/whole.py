@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from sottovoce._compiling import JIT, njit
+from sottovoce._compiling import ALLOCATING, JIT, njit
 from sottovoce._numerics import Vector
 from sottovoce.central.kernels.rows import CSR, FEW
 from sottovoce.central.kernels.scaled import ScaledRows
@@ -52,7 +52,7 @@ def fill(rows: ScaledRows, border: Vector, grid: float, lo: int, hi: int, out: V
     out[: hi - lo, end:] = np.trunc(np.clip(np.where(np.isnan(border), 0.0, border) * grid, -grid, grid))
 
 
-@njit(**JIT)
+@njit(**ALLOCATING)
 def add_pairs(rows, border, grid, lo, hi, total):  # type: ignore[no-untyped-def]
     """Add the products of all pairs of entries of the sparse rows lo to hi to the upper triangle of ``total``."""
     X, scale, _, constant = rows

@@ -7,11 +7,11 @@ import math
 
 import numpy as np
 
-from sottovoce._compiling import JIT, njit
+from sottovoce._compiling import ALLOCATING, JIT, njit
 from sottovoce.local import candidates as portable
 
 
-@njit(**JIT)
+@njit(**ALLOCATING)
 def fill(seeds, indices, out):  # type: ignore[no-untyped-def]
     d = out.shape[1]
     u = np.empty(d)

@@ -5,7 +5,7 @@ from typing import Any, Final
 import numpy as np
 import scipy.sparse as sp
 
-from sottovoce._compiling import JIT, njit
+from sottovoce._compiling import ALLOCATING, njit
 from sottovoce.central.data.part import Rows
 from sottovoce.central.data.streamed import is_sparse
 from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks, workspace
@@ -15,7 +15,7 @@ from sottovoce.losses.base import dual_step
 _FAR: Final = 1e-160  # the scale of a row that is some 1e110 long or more
 
 
-@njit(**JIT)
+@njit(**ALLOCATING)
 def sequential_batch(rows, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, moves, total):  # type: ignore[no-untyped-def]
     """Do the exact coordinate steps of the rows ``batch`` one after the other; ``w`` moves with each.
 
@@ -24,7 +24,7 @@ def sequential_batch(rows, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, 
     """
     X, scale, norm, constant = rows
     last = w.shape[0] - 1
-    places, steps, factor, buffer = workspace(X)
+    places, steps, factor = workspace(X)
     for first in range(0, batch.shape[0], BLOCK):
         count = min(BLOCK, batch.shape[0] - first)
         for k in range(count):
@@ -35,10 +35,10 @@ def sequential_batch(rows, y, a, w, alpha_n, clip, ticks_per_unit, loss, batch, 
             axpy(X, i, steps[k] * scale[i] / alpha_n, w)
             if constant > 0.0:
                 w[last] += steps[k] * constant / alpha_n
-        add_terms(rows, scale[places[:count]], places, count, steps, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, scale[places[:count]], places, count, steps, ticks_per_unit, factor, total)
 
 
-@njit(**JIT)
+@njit(**ALLOCATING)
 def batch_pass(  # type: ignore[no-untyped-def]
     rows, y, a, w, ratio, ratio_norm, clip, ticks_per_unit, loss, batch, lo, hi, total
 ):
@@ -47,7 +47,7 @@ def batch_pass(  # type: ignore[no-untyped-def]
     The aggregation constant over alpha n is ``ratio + ratio_norm |x|^2``.
     """
     divisor = rows.divisor
-    places, m, factor, buffer = workspace(rows.X)
+    places, m, factor = workspace(rows.X)
     for first in range(lo, hi, BLOCK):
         count = min(BLOCK, hi - first)
         places[:count] = batch[first : first + count]
@@ -57,7 +57,7 @@ def batch_pass(  # type: ignore[no-untyped-def]
             step = dual_step(loss, a[i], y[i], m[k], ratio + ratio_norm * divisor[i] * divisor[i])
             m[k] = clipped(step, clip / divisor[i])
             a[i] += m[k]
-        add_terms(rows, rows.scale[places[:count]], places, count, m, ticks_per_unit, factor, buffer, total)
+        add_terms(rows, rows.scale[places[:count]], places, count, m, ticks_per_unit, factor, total)
 
 
 def within_reach(rows: Rows) -> Rows:
