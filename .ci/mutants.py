@@ -1,22 +1,29 @@
-"""Break the trusted core on purpose, and count what the tests notice: ``.ci/mutants.py PYTHON [PART...] [--again]``.
+"""Break the trusted core on purpose, and count what the tests notice.
 
-A mutant is one small change of one line: a comparison turned, a number moved by one, a statement left out. `PYTHON`
-runs the tests that `.ci/mutants.toml` names for a part, in a copy of the checkout, until one fails. What was found is
-kept in ``.mutants/``, so that a run that was ended goes on where it was; other sources begin anew. With ``--again`` the
-mutants that no test noticed are tried once more, with the tests of today. cosmic-ray makes the mutants and keeps the
-results.
+``.ci/mutants.py PYTHON [PART...] [--again] [--sample N]``. A mutant is one small change of one line: a comparison
+turned, a number moved by one, a statement left out. `PYTHON` runs the tests that `.ci/mutants.toml` names for a part,
+in a copy of the checkout, until one fails. What was found is kept in ``.mutants/``, so that a run that was ended goes
+on where it was; other sources begin anew. With ``--again`` the mutants that no test noticed are tried once more, with
+the tests of today. With ``--sample`` so many of a part are tried, drawn at random: one of each line before a second one
+of any. cosmic-ray makes the mutants and keeps the results.
 """
 
 import ast
 import hashlib
+import json
+import math
 import os
+import random
 import re
 import shutil
 import subprocess
 import sys
 import tomllib
 import uuid
+from collections import defaultdict
 from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +37,7 @@ from parso.python.tree import Keyword
 
 ROOT = Path(__file__).parents[1]
 KEPT = ROOT / ".mutants"
-AGAIN = "--again"
+AGAIN, SAMPLE = "--again", "--sample"
 PACKAGE = Path("src/sottovoce")
 # of all replacements that there are, the nearest: the far ones fail at the first call and prove nothing
 BINARY = (
@@ -45,6 +52,7 @@ OTHERS = (
 )  # fmt: skip
 
 COMPILES = re.compile(r"^(from|import) numba|^from sottovoce\._compiling import", re.MULTILINE)
+COMPILED = re.compile("njit|overload|intrinsic")
 OPPOSITE = {ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 OPPOSITE |= {other: one for one, other in OPPOSITE.items()}
 
@@ -66,13 +74,12 @@ class LeaveOut(Operator):
         return ()
 
 
-def operators() -> Iterator[tuple[str, Operator]]:
-    """Yield the kinds of changes, with their names."""
+@cache
+def operators() -> dict[str, Operator]:
+    """Return the kinds of changes by their names."""
     names = [f"ReplaceBinaryOperator_{one}" for one in BINARY.split()]
     names += [f"ReplaceComparisonOperator_{one}" for one in COMPARED.split()]
-    yield "LeaveOut", LeaveOut()
-    for name in (*names, *OTHERS):
-        yield name, get_operator(f"core/{name}")()
+    return {"LeaveOut": LeaveOut()} | {name: get_operator(f"core/{name}")() for name in (*names, *OTHERS)}
 
 
 def said(text: str) -> set[int]:
@@ -111,16 +118,39 @@ class Turned(ast.NodeTransformer):
         return node
 
 
+@cache
+def pieces(text: str) -> list[tuple[int, str, Any]]:
+    """Return the statements of a module: the line before each, its text, and the tree of it."""
+    lines = text.splitlines(keepends=True)
+    nodes = ast.parse(text).body
+    begins = [min([node.lineno, *(one.lineno for one in getattr(node, "decorator_list", ()))]) - 1 for node in nodes]
+    cuts = [0, *begins[1:], len(lines)]
+    found = ((begin, "".join(lines[begin:end])) for begin, end in pairwise(cuts))
+    return [(begin, piece, get_ast(piece)) for begin, piece in found]
+
+
+@cache
+def places(text: str, name: str) -> list[tuple[int, int, tuple[int, int], tuple[int, int]]]:
+    """Return where a kind of change can be made: the piece, how many are before it there, where it begins and ends."""
+    found = []
+    for piece, (before, _, tree) in enumerate(pieces(text)):
+        here = [at for node in ast_nodes(tree) for at in operators()[name].mutation_positions(node)]
+        found += [(piece, nth, (start[0] + before, start[1]), (end[0] + before, end[1]))
+                  for nth, (start, end) in enumerate(here)]  # fmt: skip
+    return found
+
+
 def mutants(file: Path, text: str) -> Iterator[MutationSpec]:
     """Yield all mutants of a file that are Python, each once: ``not a == b`` is ``a != b``."""
-    left_out, seen = said(text), {"", meaning(text)}
-    for name, operator in operators():
-        found = (at for node in ast_nodes(get_ast(text)) for at in operator.mutation_positions(node))
-        for occurrence, (start, end) in enumerate(found):
+    left_out, seen = said(text), {(piece, meaning(code)) for piece, (_, code, _) in enumerate(pieces(text))}
+    for name in operators():
+        for occurrence, (piece, _, start, end) in enumerate(places(text, name)):
             mutant = MutationSpec(file, name, occurrence, start, end)
-            if start[0] not in left_out and (code := meaning(broken(text, mutant))) not in seen:
-                seen.add(code)
-                yield mutant
+            if start[0] not in left_out:
+                code = meaning(broken_piece(text, mutant))
+                if code and (piece, code) not in seen:
+                    seen.add((piece, code))
+                    yield mutant
 
 
 def meaning(text: str) -> str:
@@ -132,10 +162,18 @@ def meaning(text: str) -> str:
     return ast.dump(tree)
 
 
+def broken_piece(text: str, mutant: MutationSpec) -> str:
+    """Return the statement of the module with the change."""
+    piece, nth, *_ = places(text, mutant.operator_name)[mutant.occurrence]
+    return str(MutationVisitor.mutate_code(pieces(text)[piece][1], operators()[mutant.operator_name], nth))
+
+
 def broken(text: str, mutant: MutationSpec) -> str:
     """Return the text with the change."""
-    operator = dict(operators())[mutant.operator_name]
-    return str(MutationVisitor.mutate_code(text, operator, mutant.occurrence))
+    changed, *_ = places(text, mutant.operator_name)[mutant.occurrence]
+    codes = [code for _, code, _ in pieces(text)]
+    codes[changed] = broken_piece(text, mutant)
+    return "".join(codes)
 
 
 def change(text: str, other: str, place: str) -> str:
@@ -153,7 +191,7 @@ def copied(place: Path) -> None:
     for name in filter(None, listed.split("\0")):
         if (ROOT / name).is_file():
             (place / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy(ROOT / name, place / name)
+            shutil.copy2(ROOT / name, place / name)  # machine code is kept by its time, too
 
 
 def write(file: Path, text: str) -> None:
@@ -163,37 +201,85 @@ def write(file: Path, text: str) -> None:
         stale.unlink()
 
 
+def functions(text: str) -> dict[int, str]:
+    """Return by which name the function of a line is known; there is none for lines outside, and what is compiled."""
+    found: dict[int, str] = {}
+
+    def visit(nodes: Iterable[ast.AST], name: str) -> None:
+        for node in nodes:
+            if isinstance(node, ast.ClassDef):
+                visit(node.body, f"{name}{node.name}.")
+            elif isinstance(node, ast.FunctionDef) and not any(
+                map(COMPILED.search, map(ast.unparse, node.decorator_list))
+            ):
+                found.update(dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), name + node.name))
+
+    visit(ast.parse(text).body, "")
+    return found
+
+
 class Tests:
     """The tests of a part, in a copy of the checkout."""
 
-    def __init__(self, python: str, place: Path, tests: list[str], kept: bool) -> None:
+    def __init__(self, python: str, place: Path, files: Iterable[Path], tests: list[str], kept: bool) -> None:
         paths = [place / "src", place / "tests", place]
         given = os.environ | {"PYTHONPATH": os.pathsep.join(map(str, paths)), "OPENBLAS_NUM_THREADS": "1",
                               "OMP_NUM_THREADS": "1", "NUMBA_CACHE_DIR": str(KEPT / "compiled")}  # fmt: skip
-        self._seconds = 3600.0
+        self._place = place
         self._asked = subprocess.Popen(
-            [python, ".ci/forked.py", str(int(kept)), *tests], cwd=place, env=given, text=True,
+            [python, ".ci/forked.py", str(int(kept)), *map(str, files), "--", *tests], cwd=place, env=given, text=True,
             stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
-        if self._answer() != ["ready"] or not self.passes():
-            sys.exit(f"the tests must pass before anything is broken: see collected.log and run.log in {place}.")
-        self._seconds = 3.0 + 2.0 * self._took  # whoever needs longer never ends
+        first = self._answer()
+        if first.get("failed", "") is not None:
+            sys.exit(f"the tests must pass before anything is broken: {first}; see the logs in {place}.")
+        (place / "first.json").write_text(json.dumps(first))
 
-    def _answer(self) -> list[str]:
+    def _answer(self) -> dict[str, Any]:
         assert self._asked.stdout is not None
-        return self._asked.stdout.readline().split()
+        line = self._asked.stdout.readline()
+        return json.loads(line) if line.strip() else {}
 
-    def passes(self) -> bool:
-        """Run all of them, until one fails."""
+    def failed(self, file: Path, text: str, other: str, name: str | None) -> str | None:
+        """Return the name of the first test that fails with another text of a file, which differs in a function."""
+        change = self._place / "change.txt"
+        if name is None:
+            write(self._place / file, other)
+            asked = {"function": None}
+        else:
+            change.write_text(other, encoding="utf-8")
+            path = str(self._place / file)
+            asked = {"function": f"{path}:{name}", "file": path, "text": str(change)}
         assert self._asked.stdin is not None
-        print(round(self._seconds), file=self._asked.stdin, flush=True)
-        code, took = self._answer()
-        self._took = float(took)
-        return int(code) == 0
+        print(json.dumps(asked), file=self._asked.stdin, flush=True)
+        answer = self._answer()
+        if name is None:
+            write(self._place / file, text)
+        failed: str | None = answer["failed"]
+        return failed
 
     def close(self) -> None:
         """End the process."""
         self._asked.communicate("")
+
+
+def in_order(items: Iterable[WorkItem]) -> list[WorkItem]:
+    """Return the items in a random order that is always the same: one of each line, then another of each, and so on."""
+    lines: dict[tuple[Path, int], list[WorkItem]] = defaultdict(list)
+    named = {(str(one.module_path), one.start_pos, one.operator_name, one.occurrence): item
+             for item in items for one in item.mutations}  # fmt: skip
+    mixed = sorted(named)
+    random.Random(0).shuffle(mixed)
+    for key in mixed:
+        lines[key[0], key[1][0]].append(named[key])
+    return [one[place] for place in range(max(map(len, lines.values()))) for one in lines.values() if place < len(one)]
+
+
+def interval(killed: int, tried: int) -> tuple[float, float]:
+    """Return the 95 % interval of Wilson for a share."""
+    share, z = killed / tried, 1.96
+    middle, half = share + z * z / (2 * tried), z * math.sqrt(share * (1 - share) / tried + (z / (2 * tried)) ** 2)
+    return (middle - half) / (1 + z * z / tried), (middle + half) / (1 + z * z / tried)
 
 
 def is_named(what: str, known: Iterable[str]) -> bool:
@@ -201,57 +287,71 @@ def is_named(what: str, known: Iterable[str]) -> bool:
     return any(what.split(": ", 1)[1].startswith(key) for key in known)
 
 
-def run(python: str, part: str, given: dict[str, Any], again: bool) -> list[tuple[str, bool]]:
-    """Try all mutants of a part that were not tried, or not noticed if ``again``; return what is known of all."""
+def run(python: str, part: str, given: dict[str, Any], again: bool, most: int | None) -> tuple[int, list[WorkResult]]:
+    """Try mutants that were not tried, or not noticed if ``again``; return how many there are, and what is known."""
     files, tests, known = given["files"], given["tests"], given.get("equivalent", {})
     texts = {PACKAGE / file: (ROOT / PACKAGE / file).read_text(encoding="utf-8") for file in files}
     content = hashlib.sha256("".join(texts.values()).encode()).hexdigest()[:12]
     database = KEPT / f"{part}-{content}.sqlite"
-    new, place = not database.exists(), KEPT / part
+    new, place = not database.exists(), KEPT / "checkout"  # one place: machine code is kept by it
     KEPT.mkdir(exist_ok=True)
     with use_db(str(database)) as kept:
         if new:
             kept.add_work_items(
                 WorkItem.single(uuid.uuid4().hex, one) for file, text in texts.items() for one in mutants(file, text)
             )
-        waiting = list(kept.pending_work_items)
-        if again:
-            survived = {job for job, result in kept.results if not (result.is_killed or is_named(result.diff, known))}
-            waiting += [item for item in kept.work_items if item.job_id in survived]
+        every = list(kept.work_items)
+        survived = {job for job, result in kept.results if not (result.is_killed or is_named(result.diff, known))}
+        done = {job for job, _ in kept.results} - (survived if again else set())
+        waiting = [item for item in in_order(every)[:most] if item.job_id not in done]
         if waiting:
             copied(place)
-            asked = Tests(python, place, tests, not any(COMPILES.search(text) for text in texts.values()))
-            for done, item in enumerate(waiting, 1):
+            named = {file: functions(text) for file, text in texts.items()}
+            asked = Tests(python, place, texts, tests, not any(COMPILES.search(text) for text in texts.values()))
+            for done_now, item in enumerate(waiting, 1):
                 (mutant,) = item.mutations
                 text = texts[mutant.module_path]
                 other = broken(text, mutant)
-                write(place / mutant.module_path, other)
-                outcome = TestOutcome.SURVIVED if asked.passes() else TestOutcome.KILLED
+                failed = asked.failed(
+                    mutant.module_path, text, other, named[mutant.module_path].get(mutant.start_pos[0])
+                )
+                outcome = TestOutcome.SURVIVED if failed is None else TestOutcome.KILLED
                 what = change(text, other, str(mutant.module_path.relative_to(PACKAGE)))
-                kept.set_result(item.job_id, WorkResult(WorkerOutcome.NORMAL, None, outcome, what))
-                write(place / mutant.module_path, text)
-                print(f"{part} {done} of {len(waiting)}: {outcome.value}: {what}", flush=True)
+                kept.set_result(item.job_id, WorkResult(WorkerOutcome.NORMAL, failed, outcome, what))
+                print(f"{part} {done_now} of {len(waiting)}: {outcome.value}: {what} ({failed})", flush=True)
             asked.close()
-        return sorted((result.diff or "", result.is_killed) for _, result in kept.results)
+        return len(every), [result for _, result in kept.results]
 
 
-def main(python: str, parts: list[str], again: bool) -> None:
+def without_part(settings: dict[str, Any]) -> list[str]:
+    """Return the trusted files that no part breaks, and none is excused from."""
+    trusted = tomllib.loads((ROOT / ".ci" / "trusted.toml").read_text(encoding="utf-8"))
+    broken_on_purpose = {file for part in settings["part"].values() for file in part["files"]}
+    return [file for step in trusted["step"] for file in step["files"] if file not in broken_on_purpose]
+
+
+def main(python: str, parts: list[str], again: bool, most: int | None) -> None:
     """Print the survivors of each part that nobody has looked at, and a table."""
     settings = tomllib.loads((ROOT / ".ci" / "mutants.toml").read_text(encoding="utf-8"))
+    if left_out := without_part(settings):
+        sys.exit(f"every trusted file is in a part of .ci/mutants.toml; not there: {', '.join(left_out)}")
     table = []
     for part in parts or settings["part"]:
         given = settings["part"][part]
-        found = run(python, part, given, again)
-        survivors = [what for what, killed in found if not killed]
+        n_mutants, results = run(python, part, given, again, most)
+        survivors = sorted(result.diff for result in results if not result.is_killed)
         named = [what for what in survivors if is_named(what, given.get("equivalent", {}))]
         print(*(f"not noticed: {what}" for what in survivors if what not in named), sep="\n")
-        killed = len(found) - len(survivors)
-        share = killed / max(len(found) - len(named), 1)
-        row = (part, len(found), killed, len(named), len(survivors) - len(named), f"{share:.1%}")
+        killed, others = len(results) - len(survivors), max(1, len(results) - len(named))
+        low, high = interval(killed, others)
+        share = f"{killed / others:.1%}" + (f" ({low:.0%} to {high:.0%})" if len(results) < n_mutants else "")
+        row = (part, n_mutants, len(results), killed, len(named), len(survivors) - len(named), share)
         table.append(f"| {' | '.join(map(str, row))} |")
-    print("| part | mutants | killed | equivalent | not noticed | killed of the others |")
-    print("| --- " * 6 + "|", *table, sep="\n")
+    print("| part | mutants | tried | killed | equivalent | not noticed | killed of the others |")
+    print("| --- " * 7 + "|", *table, sep="\n")
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], [one for one in sys.argv[2:] if one != AGAIN], AGAIN in sys.argv)
+    words = [one for one in sys.argv[1:] if one != AGAIN]
+    at = words.index(SAMPLE) if SAMPLE in words else len(words)
+    main(words[0], words[1:at] + words[at + 2 :], AGAIN in sys.argv, int(words[at + 1]) if at < len(words) else None)

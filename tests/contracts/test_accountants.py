@@ -9,6 +9,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
+from fractions import Fraction
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -34,6 +35,8 @@ from sottovoce.privacy.accounting import (
     PLDAccountant,
     RenyiAccountant,
     SelectionAccountant,
+    _basic_delta,
+    _pure_epsilon,
     accountant_for,
     flatten,
     gaussian_delta,
@@ -375,6 +378,23 @@ def test_a_run_is_far_from_private_beyond_one_shift():
         for shift in (99_999, 100_000, 100_001):
             run = ComposedEvent((RepeatedEvent(GaussianEvent(1.0), shift), beside))
             assert math.isinf(TIGHT.epsilon(run, DELTA)) == (shift > 100_000)
+    run = ComposedEvent((GaussianEvent(1e-3), response(2.0)))
+    assert PLD.epsilon(run, DELTA) == pytest.approx(2.0 + gaussian_epsilon(1e3, DELTA), rel=1e-12)
+
+
+@given(st.lists(st.floats(1e-6, 10.0), min_size=1, max_size=60), st.floats(0.2, 5.0), st.floats(1e-3, 3.0))
+def test_what_is_added_up_is_rounded_up_and_hardly_so(widths, noise, more):
+    """Selections of all widths beside a release: their sum is exact to the last digits, and never less."""
+    counts, exact = (
+        flatten(ComposedEvent((*map(BoundedRangeEvent, widths), GaussianEvent(noise)))),
+        sum(map(Fraction, widths)),
+    )
+    assert exact <= _pure_epsilon(counts) <= exact * (1 + Fraction(len(widths) + 1) / 2**49)
+    epsilon = float(exact) + more
+    least = math.nextafter(float(Fraction(epsilon) - exact), math.inf)
+    assert gaussian_delta(1.0 / noise, least) <= _basic_delta(counts, epsilon)
+    assert _basic_delta(counts, epsilon) <= gaussian_delta(1.0 / noise, max(0.0, least - 1e-6))
+    assert _basic_delta(counts, 0.99 * float(exact)) == 1.0
 
 
 @dataclass(frozen=True)
@@ -699,6 +719,17 @@ def test_grids_and_the_numbers_printed_in_design():
     assert fine == pytest.approx(1.83, abs=0.005)  # zero-out
     theirs = DirectPLD(REPLACED, value_discretization_interval=1e-3).compose(direct(event))
     assert theirs.get_epsilon(1e-5) == pytest.approx(2.84, abs=0.005)
+
+
+def test_a_grid_is_as_fine_as_the_losses_ask_and_no_finer_than_epsilon_allows():
+    for event, step in (
+        (sampled(1e-3, 10.0, 100), 1e-4 * math.sqrt(math.expm1(0.01))), (sampled(1e-6, 10.0, 100), 2e-6),
+        (sampled(0.5, 2.0), 1e-4), (sampled(0.1, 0.1), 1e-3), (sampled(0.9, 0.5, 300), 2e-5 * 300 * 0.9 * 4.0),
+        (RepeatedEvent(response(1e-5), 10), 1e-5), (RepeatedEvent(response(1e-5), 1000), 2e-6), (response(30.0), 3e-4),
+        (RepeatedEvent(response(1e-4), 100), 1e-5), (RepeatedEvent(selections(1.0, 1), 10**4), 0.0025),
+        (ComposedEvent((RepeatedEvent(response(0.5), 1000), sampled(0.1, 1e3))), 2e-2 * math.tanh(0.25)),
+    ):  # fmt: skip
+        assert PLD._step(flatten(event)) == pytest.approx(step, rel=1e-4)
 
 
 def test_renyi_never_rounds_a_divergence_to_nothing():

@@ -6,10 +6,12 @@ fine set of windows in pure Python, random adaptive strategies, the closed form 
 Gaussian, and adaptive orders of release on a small grid of losses.
 """
 
+import itertools
 import math
 from fractions import Fraction
 from functools import partial
 
+import mpmath
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -30,6 +32,7 @@ from sottovoce.privacy.events import (
     RepeatedEvent,
     compose,
 )
+from sottovoce.privacy.profiles.bounded_range import _between
 from support.pairs import by_pairs
 
 OWN, MIXED, RENYI = BoundedRangeAccountant(), MixedSelectionAccountant(), RenyiAccountant()
@@ -68,6 +71,14 @@ def fixed_windows(width, count, epsilon):
         terms = binom.pmf(ups, count, chance(width, t)) * np.maximum(0.0, -np.expm1(epsilon - loss))
         best = max(best, float(terms.sum()))
     return best
+
+
+def test_chances_keep_their_digits_in_both_tails():
+    ends = np.arange(-36.0, 36.5, 0.5)
+    with mpmath.workdps(400):
+        below = [mpmath.ncdf(end) for end in ends]
+        truth = [float(right - left) for left, right in itertools.pairwise(below)]
+    np.testing.assert_allclose(_between(ends), truth, rtol=1e-9)
 
 
 @pytest.mark.parametrize("epsilon", [0.0, 0.3, 1.0, 2.0])

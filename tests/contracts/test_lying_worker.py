@@ -16,7 +16,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.central.data.labels import BadLabels
 from sottovoce.central.data.lengths import BadRows
-from sottovoce.central.data.operation import Operation, RowSum
+from sottovoce.central.data.operation import AtHome, Operation, RowSum
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels.vectors import MOST_TICKS
@@ -199,6 +199,8 @@ def test_rows_reach_the_bound_and_one_tick_more_is_refused() -> None:
     assert slopes.allows(total, N, part) and slopes.allows(-total, N, part)
     for beyond in ([-1, 0, 0], [0, 0, N * MOST_TICKS + 1]):
         assert not slopes.allows(total + np.array(beyond), N, part)
+    for other in (total.astype(np.int32), total[None], total.tolist()):
+        assert not slopes.allows(other, N, part)
     assert not slopes.allows(total, N - 1, part)
 
 
@@ -265,6 +267,11 @@ def test_what_no_rows_have_is_not_allowed(cases: list[Case]) -> None:
             tried += 1
             assert not operation.allows(lie, n_rows, columns), (name, operation, lie)
     assert tried > 1000
+
+
+def test_whoever_answers_what_is_asked_at_home_alone_lies() -> None:
+    for kind, lie in itertools.product(kinds(AtHome), NOTHING_LIKE_IT):
+        assert not kind.allows(None, lie, N, None)  # type: ignore[attr-defined]
 
 
 # what a worker does with a true answer

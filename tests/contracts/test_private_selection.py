@@ -122,6 +122,8 @@ def test_profile_formula_and_inverse(mean, delta):
     assert epsilon == pytest.approx(r + gaussian_epsilon(0.25, delta / mean), rel=1e-9)
     assert PROFILE.delta(event, epsilon) <= delta * (1 + 1e-6)
     assert PROFILE.delta(event, 0.999 * epsilon) > delta * (1 - 1e-6)
+    least = mean * gaussian_delta(0.25, 2.0 * epsilon - r)
+    assert least <= PROFILE.delta(event, 2.0 * epsilon) <= least * (1.0 + 1e-9)  # what is rounded is rounded up
     assert PROFILE.delta(event, 0.5 * r) == 1.0
     assert PROFILE.epsilon(event, 0.0) == math.inf
 
