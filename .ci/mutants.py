@@ -52,7 +52,7 @@ OTHERS = (
 )  # fmt: skip
 
 COMPILES = re.compile(r"^(from|import) numba|^from sottovoce\._compiling import", re.MULTILINE)
-COMPILED = re.compile("njit|overload|intrinsic")
+COMPILED, GENERATES = re.compile("njit"), re.compile("^from (numba|llvmlite)", re.MULTILINE)
 OPPOSITE = {ast.Eq: ast.NotEq, ast.Is: ast.IsNot, ast.In: ast.NotIn}
 OPPOSITE |= {other: one for one, other in OPPOSITE.items()}
 
@@ -201,18 +201,19 @@ def write(file: Path, text: str) -> None:
         stale.unlink()
 
 
-def functions(text: str) -> dict[int, str]:
-    """Return by which name the function of a line is known; there is none for lines outside, and what is compiled."""
-    found: dict[int, str] = {}
+def functions(text: str) -> dict[int, tuple[str, bool]]:
+    """Return by which name the function of each line is known, and whether it is compiled."""
+    found: dict[int, tuple[str, bool]] = {}
+    whole = GENERATES.search(text) is not None
 
     def visit(nodes: Iterable[ast.AST], name: str) -> None:
         for node in nodes:
             if isinstance(node, ast.ClassDef):
                 visit(node.body, f"{name}{node.name}.")
-            elif isinstance(node, ast.FunctionDef) and not any(
-                map(COMPILED.search, map(ast.unparse, node.decorator_list))
-            ):
-                found.update(dict.fromkeys(range(node.lineno, (node.end_lineno or 0) + 1), name + node.name))
+            elif isinstance(node, ast.FunctionDef):
+                compiled = whole or any(COMPILED.search(ast.unparse(one)) for one in node.decorator_list)
+                lines = range(node.lineno, (node.end_lineno or 0) + 1)
+                found.update(dict.fromkeys(lines, (name + node.name, compiled)))
 
     visit(ast.parse(text).body, "")
     return found
@@ -240,20 +241,20 @@ class Tests:
         line = self._asked.stdout.readline()
         return json.loads(line) if line.strip() else {}
 
-    def failed(self, file: Path, text: str, other: str, name: str | None) -> str | None:
+    def failed(self, file: Path, text: str, other: str, function: tuple[str, bool] | None) -> str | None:
         """Return the name of the first test that fails with another text of a file, which differs in a function."""
         change = self._place / "change.txt"
-        if name is None:
+        if function is None:
             write(self._place / file, other)
             asked = {"function": None}
         else:
             change.write_text(other, encoding="utf-8")
             path = str(self._place / file)
-            asked = {"function": f"{path}:{name}", "file": path, "text": str(change)}
+            asked = {"function": f"{path}:{function[0]}", "compiled": function[1], "file": path, "text": str(change)}
         assert self._asked.stdin is not None
         print(json.dumps(asked), file=self._asked.stdin, flush=True)
         answer = self._answer()
-        if name is None:
+        if function is None:
             write(self._place / file, text)
         failed: str | None = answer["failed"]
         return failed
