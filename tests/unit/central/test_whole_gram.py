@@ -13,9 +13,11 @@ from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
-from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products
+from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products, gram_mechanism, moments_mechanism
 from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum, most_rows
-from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
+from sottovoce.privacy.events import GaussianEvent
+from sottovoce.privacy.mechanisms.gaussian import rounding_norm
 
 TEAM = Team(1, None)
 GRID = 2**21
@@ -61,12 +63,14 @@ def test_every_entry_is_exact_however_rows_are_stored_and_divided(label, density
     cuts = [0, 1, 400, len(X)]
     parts = [holder_of(X[lo:hi], y[lo:hi]) for lo, hi in itertools.pairwise(cuts)]
     answers = [part.ask(gram) for part in parts]
+    assert all(gram.allows(answer, part.n_samples, part) for part, answer in zip(parts, answers, strict=True))
     np.testing.assert_array_equal(integers(gram.merged(answers)), wanted)
     np.testing.assert_array_equal(integers(gram.merged(answers[::-1])), wanted)
     monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
     monkeypatch.setattr(whole_gram, "_PIECE", 300)
     with team(3) as three:
-        np.testing.assert_array_equal(integers(holder_of(X, y, team=three).ask(gram)), wanted)
+        for raw in (X, sp.csr_array(X)):
+            np.testing.assert_array_equal(integers(holder_of(raw, y, team=three).ask(gram)), wanted)
         monkeypatch.setattr(whole_gram, "_MOST_ENTRIES", 1)  # one matrix for three threads
         np.testing.assert_array_equal(integers(holder_of(X, y, team=three).ask(gram)), wanted)
 
@@ -159,6 +163,22 @@ def test_rounding_errors_are_bounded_for_ten_times_a_stand_in():
     assert {one: most_rows(7, one) for one in Adjacency} == {
         Adjacency.ADD_REMOVE: 70, Adjacency.REPLACE_ONE: 7, Adjacency.ZERO_OUT: 7
     }  # fmt: skip
+
+
+@pytest.mark.parametrize("n", [10, 2**37])
+@pytest.mark.parametrize("length", [1e-3, 1.0, 50.0])
+@pytest.mark.parametrize("mu", [1e-3, 1.0, 100.0])
+def test_the_noise_covers_the_rounding_of_finished_sums_and_no_more(n, length, mu):
+    """Ticks are 2^30 to a deviation of the noise, or 2^58 to the largest entry."""
+    mechanism = moments_mechanism(9, square=1.0, length=length, n_rows=n, mu=mu)
+    rounded = mechanism.l2_sensitivity - 1.0 - rounding_norm(45, mechanism.tick)
+    assert rounded == pytest.approx(2.0**-20 + 2.0**-49 * n * length, rel=1e-2)  # and what slack all sums have
+    assert mechanism.event == GaussianEvent(1.0 / mu)
+    largest, deviation = n * length / mechanism.tick, 1.0 / mu / mechanism.tick
+    assert largest < 2**59 and 2**29.9 * (largest < 2**58) < deviation < 2**31
+    for one in map(Neighbours, Adjacency):
+        given = {"square": one.square_factor, "length": 1.0, "n_rows": most_rows(n, one.adjacency), "mu": mu}
+        assert gram_mechanism(9, n, one, mu) == moments_mechanism(9, **given)
 
 
 def test_numbers_that_are_none_count_as_zero():
