@@ -8,13 +8,17 @@ import pytest
 
 import sottovoce as sv
 from sottovoce.central.core import replay
+from sottovoce.central.data.labels import BeginModel, hold
+from sottovoce.central.data.lengths import make_rows
+from sottovoce.central.parallel import Team
 from sottovoce.central.solvers.refinement import Distances, distances
-from sottovoce.central.sums.histograms import clip_grid
+from sottovoce.central.sums.histograms import CountDistances, clip_grid
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.asking import answered
 from support.many_parts import with_targets
 
+TEAM = Team(1, None)
 rng = np.random.default_rng(0)
 X = rng.uniform(-1, 1, (4000, 3))
 Y = np.clip(X @ [1.0, -0.5, 0.0] + 1.0 + 0.2 * rng.normal(size=4000), -5.0, 5.0)
@@ -64,6 +68,16 @@ def test_a_histogram_counts_each_row_once_whatever_its_distance_is():
     assert np.round(found.above).sum() + np.round(found.below).sum() == 10
     assert round(found.above[-1]) == 3  # 8, 1e308, 4.0000001
     assert round(found.below[-1]) == 2  # -inf and NaN
+
+
+def test_distances_from_predictions_are_counted_by_their_sign_in_all_pieces():
+    rows, w = make_rows(X, data_norm=3**0.5, constant=0.2, names=None, team=TEAM), np.array([1.0, -0.5, 0.1, 2.0])
+    away = Y - (X * rows.scale[:, None]) @ w[:3] - rows.constant * w[3]
+    holder = hold(rows, [Y], TEAM)
+    holder.ask(BeginModel(0))
+    found = holder.ask(CountDistances(w, 0.7))
+    assert [found[:12].sum(), found[12:].sum()] == [(away <= 0.0).sum(), (away > 0.0).sum()]
+    np.testing.assert_array_equal(found, CountDistances(None, 0.7).counts(away * rows.divisor))
 
 
 def test_the_clip_falls_with_the_noise_and_grows_with_skewness():

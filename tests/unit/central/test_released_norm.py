@@ -14,6 +14,7 @@ from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.central.core import replay
 from sottovoce.central.released_norm import FALLBACK, NORM, NormRelease, largest_norm
 from sottovoce.central.split import NORM as MOST
+from sottovoce.central.sums.histograms import LargestLength
 from sottovoce.estimators.persistence import model_from_json, model_to_json
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.report.comparison import made_again
@@ -86,6 +87,8 @@ def test_without_privacy_it_is_the_largest_norm():
     np.testing.assert_array_equal(model.coef_, given.coef_)
     for norms, bound in (([0.0] * 3, FALLBACK), ([], FALLBACK), ([math.inf], LARGEST)):
         assert answered(largest_norm, with_lengths(np.array(norms)), 0).result == bound
+    ask = LargestLength()
+    assert with_lengths(np.zeros(0)).ask(ask) == ask.blank() == 0.0 and ask.allows(0.0, 0, None)
 
 
 def test_the_unit_of_the_data_does_not_matter():
