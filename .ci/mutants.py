@@ -234,7 +234,7 @@ class Tests:
         first = self._answer()
         if first.get("failed", "") is not None:
             sys.exit(f"the tests must pass before anything is broken: {first}; see the logs in {place}.")
-        (place / "first.json").write_text(json.dumps(first))
+        self.seconds: dict[str, float] = first["seconds"]
 
     def _answer(self) -> dict[str, Any]:
         assert self._asked.stdout is not None
@@ -309,6 +309,7 @@ def run(python: str, part: str, given: dict[str, Any], again: bool, most: int | 
             copied(place)
             named = {file: functions(text) for file, text in texts.items()}
             asked = Tests(python, place, texts, tests, not any(COMPILES.search(text) for text in texts.values()))
+            (KEPT / f"{part}.json").write_text(json.dumps(asked.seconds))  # what each test takes
             for done_now, item in enumerate(waiting, 1):
                 (mutant,) = item.mutations
                 text = texts[mutant.module_path]

@@ -24,7 +24,6 @@ from sottovoce.central.data.lengths import MeasureRows, ScaleRows, make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import largest_eigenvalue, shared_counts
 from sottovoce.central.sums.histograms import (
-    CELLS,
     CountDistances,
     CountLengths,
     columns_mechanism,
@@ -364,14 +363,3 @@ def test_the_noise_of_a_round_of_histograms_is_that_of_the_plan(epsilon, rows):
         mechanism = columns_mechanism(2, 2 * 161, facts.per_column, share**0.5 * facts.mu)
         assert mechanism.l2_sensitivity >= rows * 2**0.5
         assert math.isclose(mechanism.noise_std, rows * 2**0.5 / (share**0.5 * facts.mu), rel_tol=1e-6)
-
-
-def test_what_is_zoomed_follows_from_released_numbers_alone():
-    """A column that noise shows elsewhere is looked at there; nothing is taken from the table itself."""
-    facts = scales_plan(50, 2)
-    with exact_releases(lambda exact: np.zeros(exact.shape)) as seen:
-        found = answered(lambda: column_scales.column_scales(facts), table_of(np.full((50, 2), 7.0)), 0)
-    location, scale = found.result
-    assert len(seen) == 1  # nothing was seen, so nothing is narrow
-    assert np.allclose(location, 0.0) and (scale >= 1.0).all()
-    assert CELLS == 161

@@ -60,8 +60,3 @@ def test_steps_stay_finite_whatever_is_released(size):
         steps.take(size * rng.normal(size=5), 1.0)
         assert np.isfinite(steps.point).all()
         assert steps.share == 1.0
-
-
-def test_the_noise_of_all_passes_is_that_of_one_release_of_all_clips():
-    variance = math.fsum((s * clip) ** 2 for s, clip in zip(SCHEDULE.multipliers, SCHEDULE.clips, strict=True))
-    assert variance == pytest.approx((math.fsum(SCHEDULE.clips) / SCHEDULE.mu) ** 2)
