@@ -16,7 +16,7 @@ from sottovoce.central.core import replay
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import shared_counts
-from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at, scores_of_cells
+from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at, grid_around, scores_of_cells
 from sottovoce.central.sums.slope import LineMoments, cut_for, slope_and_shift
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
@@ -83,6 +83,12 @@ def test_the_equations_are_the_scores_of_the_cells_in_terms_of_what_is_released(
     scores = scores_of_cells(np.array(slopes), shifts, PRIOR.cut) @ design.inverse
     found = equations_at(np.array(slopes), shifts, design)
     np.testing.assert_allclose(found, np.moveaxis(scores, -2, 0), rtol=1e-10, atol=1e-10)
+
+
+def test_a_prior_without_a_shift_is_the_one_at_no_shift():
+    with_shift, without = (grid_around(PRIOR._replace(shift_spread=one), -0.3, 0.5, 0.0, 0.25) for one in (0.25, 0.0))
+    np.testing.assert_array_equal(with_shift[0], without[0])
+    np.testing.assert_allclose(with_shift[2][:, 15], without[2][:, 0])
 
 
 def test_the_share_falls_with_the_information():
