@@ -48,8 +48,13 @@ def test_scores_get_their_best_length(factor):
     assert math.log(length) == pytest.approx(best, abs=0.2)  # two steps, a prior, and the largest errors are cut
 
 
-def test_without_budget_it_is_that_of_the_prior():
-    assert release(W, mu=1e-6)[0] == pytest.approx(math.exp(0.3), rel=0.01)
+def test_a_round_is_weighed_against_the_prior_by_its_variance():
+    asks = score_length.score_length(W, Neighbours(Adjacency.ZERO_OUT), 1.0)
+    std = next(asks).mechanism.noise_std
+    asks.send([-1.5 * std, 3.0 * std])  # 0.5 further than the prior, which is 0.3 with a deviation of 0.4
+    with pytest.raises(StopIteration) as end:
+        asks.send([0.0, 0.0])  # tells nothing
+    assert math.log(end.value.value) == pytest.approx((0.3 / 0.4**2 + 0.8 * 3.0**2) / (0.4**-2 + 3.0**2))
 
 
 def test_the_sums_are_exact_whatever_the_pieces(monkeypatch):
