@@ -19,8 +19,9 @@ from sottovoce.central.data.labels import (
     ReadLabels,
     Targets,
     WeighRows,
+    hold,
 )
-from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten
+from sottovoce.central.data.lengths import CountWithin, MeasureRows, ScaleRows, Shorten, make_rows
 from sottovoce.central.data.operation import StepRule
 from sottovoce.central.data.part import Part, norms_within
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, OnDisk, RowMemory
@@ -135,7 +136,8 @@ def wrong(values, changed):
           for missing in (None, "nan", np.nan)),
     ],
 )  # fmt: skip
-def test_what_is_wrong_is_counted_in_all_parts_and_the_first_one_is_named(model, X, y, said):
+def test_what_is_wrong_is_counted_in_all_parts_and_the_first_one_is_named(model, X, y, said, monkeypatch):
+    monkeypatch.setattr("sottovoce.central.data.labels._AT_ONCE", 100)
     for place in ((X, y), (PooledTable(PartsPool(2), X, y, ENDS),)):
         with pytest.raises(DataError, match=said):
             clone(model).fit(*place)
@@ -144,8 +146,8 @@ def test_what_is_wrong_is_counted_in_all_parts_and_the_first_one_is_named(model,
 def test_classes_are_found_and_numbers_are_clipped_in_all_parts():
     holder = cut(X, None, ENDS)
     for part in holder.parts:
-        part.labels = np.repeat([1, 2], [701, N - 701])[part.first_row :][: part.n_samples]
-    assert holder.ask(FindClasses()).tolist() == [1, 2]
+        part.labels = np.repeat([3, 1, 2], [7, 694, N - 701])[part.first_row :][: part.n_samples]
+    assert holder.ask(FindClasses()).tolist() == [1, 2, 3]
     for part in holder.parts:
         part.labels = NUMBERS[part.first_row :][: part.n_samples]
     assert holder.ask(ReadLabels(NumberLabels("DPRidge", -1.0, 3.0, 1.0, 2.0))).number == 0
@@ -190,3 +192,8 @@ def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before
             part.memory.put("several", slice(0, part.n_samples), np.ones((part.n_samples, 3)))
     for part in holder.parts:
         part.memory.close()
+    rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
+    for targets in ([NUMBERS], [NUMBERS, -NUMBERS]):
+        part = hold(rows, targets, Team(1, None))
+        part.ask(BeginModel(len(targets) - 1))
+        np.testing.assert_array_equal(part.memory.whole("target"), targets[-1])
