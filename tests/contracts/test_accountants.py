@@ -695,13 +695,6 @@ def test_exact_then_pld_then_renyi_then_moments(event):
         assert tight <= moments + 1e-9
 
 
-def test_sampling_is_bounded_by_no_sampling_and_by_what_one_row_is_in():
-    """Amplification: sampled steps cost less than plain ones, and more than a lower bound by the central limit."""
-    event, plain = sampled(0.05, 2.0, 400), RepeatedEvent(GaussianEvent(2.0), 400)
-    mu = 0.05 * math.sqrt(400 * math.expm1(1 / 4.0))
-    assert gaussian_epsilon(mu, DELTA) * 0.9 < PLD.epsilon(event, DELTA) < EXACT.epsilon(plain, DELTA)
-
-
 def test_grids_and_the_numbers_printed_in_design():
     event = sampled(0.01, 1.0, 1000)
     fine, middle, coarse = (PLDAccountant(grid).epsilon(event, DELTA) for grid in (1e-3, 3e-3, 1e-2))

@@ -147,7 +147,9 @@ def test_classes_are_found_and_numbers_are_clipped_in_all_parts():
     holder = cut(X, None, ENDS)
     for part in holder.parts:
         part.labels = np.repeat([3, 1, 2], [7, 694, N - 701])[part.first_row :][: part.n_samples]
-    assert holder.ask(FindClasses()).tolist() == [1, 2, 3]
+    ask = FindClasses()
+    assert holder.ask(ask).tolist() == [1, 2, 3] and ask.allows(np.arange(4), 4, holder)
+    assert not any(ask.allows(one, 4, holder) for one in (np.arange(5), [1], np.zeros((2, 2))))
     for part in holder.parts:
         part.labels = NUMBERS[part.first_row :][: part.n_samples]
     assert holder.ask(ReadLabels(NumberLabels("DPRidge", -1.0, 3.0, 1.0, 2.0))).number == 0
@@ -193,7 +195,8 @@ def test_a_model_begins_with_its_own_target_and_without_memory_of_the_one_before
     for part in holder.parts:
         part.memory.close()
     rows = make_rows(X, data_norm=1.0, constant=0.0, names=None, team=Team(1, None))
-    for targets in ([NUMBERS], [NUMBERS, -NUMBERS]):
+    for targets in ([NUMBERS], [NUMBERS, NUMBERS + 9.0]):
         part = hold(rows, targets, Team(1, None))
         part.ask(BeginModel(len(targets) - 1))
         np.testing.assert_array_equal(part.memory.whole("target"), targets[-1])
+        assert part.ask(CountNear(0.0, 1.0)).tolist() == [np.count_nonzero(np.abs(NUMBERS) <= 1.0)]  # of the first
