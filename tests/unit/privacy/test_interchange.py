@@ -93,6 +93,8 @@ def test_ends():
     for sampled in (PoissonSampledEvent(0.0, GAUSSIAN), PoissonSampledEvent(0.5, GaussianEvent(math.inf))):
         assert receipt(sampled).to_dp_event() == dp_event.NoOpDpEvent()
     assert receipt(RepeatAndSelectEvent(GAUSSIAN, 1.0)).to_dp_event() == dp_event.GaussianDpEvent(8.0)
+    geometric = dp_event.RepeatAndSelectDpEvent(dp_event.GaussianDpEvent(8.0), 5.0, 1.0)
+    assert receipt(RepeatAndSelectEvent(GAUSSIAN, 5.0)).to_dp_event() == geometric
     assert theirs(PLDAccountant(), receipt(GaussianEvent(1e300)).to_dp_event()) < 1e-3
     with pytest.raises(ParameterError, match="conservative must be True or False; got 'yes'"):
         receipt(GAUSSIAN).to_dp_event(conservative="yes")
