@@ -31,7 +31,7 @@ from benchmarks.common import data_folder
 from benchmarks.driver import benchmark, option, timed
 from benchmarks.sets import split as split_of_set
 from sottovoce.central import newton_schedule, plan
-from sottovoce.central.solvers import momentum, multinomial, newton
+from sottovoce.central.solvers import descent, multinomial, newton
 from sottovoce.estimators import _solvers
 from sottovoce.privacy.calibration import gaussian_mu
 
@@ -46,7 +46,7 @@ CONFIRMED = (
 )  # fmt: skip
 PLACES = {
     "pace": ((newton, "PATIENT", newton_schedule.QUICK),),
-    "wide": ((_solvers, "_PLENTY", 0.0), (_solvers, "_PLENTY_EACH", 0.0), (momentum, "_LEAST", 0.0)),
+    "wide": ((_solvers, "_PLENTY", 0.0), (_solvers, "_PLENTY_EACH", 0.0), (descent, "_LEAST", 0.0)),
     "momentum": ((_solvers, "_PLENTY", 0.0), (_solvers, "_PLENTY_EACH", 0.0)),
     "steps": ((multinomial, "pays", lambda facts: False),),
     "two": ((newton_schedule, "_LEAST_PENALTY", 0.1), (_solvers, "_LITTLE", 0.0)),

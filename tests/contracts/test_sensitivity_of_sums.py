@@ -30,7 +30,7 @@ from sottovoce.central.sums.histograms import (
     distances_mechanism,
     lengths_mechanism,
 )
-from sottovoce.central.sums.score_length import score_length
+from sottovoce.central.sums.last_factors import score_length
 from sottovoce.central.sums.shared_counts import Prior, design_for
 from sottovoce.central.sums.whole_gram import CurvatureGram, gram, gram_mechanism
 from sottovoce.privacy.adjacency import Adjacency, Neighbours

@@ -17,7 +17,7 @@ sigma(a z + b) with two fitted numbers mends both, and learns the base rate wher
    likelihood and a prior that the information mu n decides: where it is small the slope is near 0, that is the noise
    of the weights is shrunk away, and the shift is near the logarithm of the odds of the labels.
 
-Everything after step 1 is post-processing. Numbers have sums of their own: ``central/sums/slope.py``. Privacy:
+Everything after step 1 is post-processing. Numbers have sums of their own: ``central/sums/last_factors.py``. Privacy:
 ``docs/privacy/calibration.md``.
 
 References
@@ -36,6 +36,7 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude, number
 from sottovoce.central.core import Asked, Keep, Release, Unprotected
 from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
+from sottovoce.central.sums.last_factors import LONGEST, cut_for, slope_and_shift
 from sottovoce.central.sums.shared_counts import (
     CUT,
     LIMIT,
@@ -48,7 +49,6 @@ from sottovoce.central.sums.shared_counts import (
     equations_at,
     grid_around,
 )
-from sottovoce.central.sums.slope import LONGEST, cut_for, slope_and_shift
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.calibration import gaussian_mu

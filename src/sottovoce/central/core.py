@@ -16,7 +16,7 @@ other events than its run.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Mapping
+from collections.abc import Callable, Generator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, Protocol, TypeVar, cast
 
@@ -104,13 +104,14 @@ class Shuffle:
 
 @dataclass(frozen=True)
 class Steps:
-    """Steps that release alike, one after the other: a replay takes the first of them for all.
+    """Steps that release alike, or what is said before the first, one after the other: a replay takes the first alone.
 
-    A run counts what each of them releases. Where they were not alike, its replay has other events.
+    A run counts what each of them releases. Where that is not what was said, its replay has other events.
     """
 
     numbers: range
     step: "Callable[[int], Asked[None]]"  # makes the generator of a step; what steps hand on is theirs to remember
+    events: Sequence[Event] | None = None  # what each of them costs, where they are not alike
 
 
 Asked = Generator[Release | Change | Keep | Tell | Shuffle | Steps, Any, R]
@@ -255,6 +256,9 @@ def _walk(asked: Asked[R], driven: Driven[Any], answer: Callable[[Any], Any], do
                 before = driven.counts.copy()
                 for number in step.numbers[done]:
                     _walk(step.step(number), driven, answer, done)
+                if step.events is not None:
+                    driven.counts.update(step.events[len(step.numbers[done]) :])
+                    continue
                 for event, n in (driven.counts - before).items():
                     driven.counts[event] += n * (len(step.numbers) - len(step.numbers[done]))
             case Keep():

@@ -7,8 +7,8 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
-from functools import cached_property, lru_cache
-from typing import Any, ClassVar, Final
+from functools import cached_property
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -298,11 +298,6 @@ class Plan(_Shown, FrozenPlan):
         """What the run will cost at most; the run's own event is checked against it."""
         return replay(self.asks).event
 
-    @cached_property
-    def releases(self) -> tuple[str, ...]:
-        """What the statement covers, for the receipt."""
-        return tuple(replay(self.asks).words)
-
     def check_size(self, n_rows: int) -> None:
         """Refuse a number of rows for which the plan cannot be followed, before noise is drawn."""
 
@@ -391,16 +386,3 @@ class Plan(_Shown, FrozenPlan):
                 f"solver={self.solver!r} takes at most {MAX_WEIGHTS} weights, because it releases a matrix of their "
                 f"square; got n_features = {self.n_features}. Use solver='scd'."
             )
-
-
-def plan_of(kind: type[Plan], facts: TrainingFacts, **options: Any) -> Plan:
-    """Return the plan of public facts and options, and of nothing else: fits share it where these are the same."""
-    try:  # what is equal may be written otherwise: 1 and 1.0, or 0.0 and -0.0; losses without parameters are equal
-        return _shared(repr((facts, options)), kind, type(facts.loss), facts, **options)
-    except TypeError:  # an option that has no hash
-        return kind(facts=facts, **options)
-
-
-@lru_cache(maxsize=256, typed=True)
-def _shared(written: str, kind: type[Plan], loss: type, facts: TrainingFacts, /, **options: Any) -> Plan:
-    return kind(facts=facts, **options)

@@ -8,11 +8,10 @@ from typing import Any, Final
 from sottovoce._plain_data import OBJECT
 from sottovoce._validation import choice, in_full
 from sottovoce.central.calibration import share_by_rule
-from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts, plan_of
+from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
-from sottovoce.central.solvers.descent import DescentPlan
-from sottovoce.central.solvers.momentum import MomentumPlan
+from sottovoce.central.solvers.descent import DescentPlan, MomentumPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.one_step import OneStepPlan
@@ -86,7 +85,7 @@ def make_plan(
         facts = dataclasses.replace(facts, loss=Multinomial(facts.n_models))
     own = _options(solver, kind, options)
     if facts.is_private:
-        return plan_of(kind, facts, choice=why, **own)
+        return kind(facts=facts, choice=why, **own)
     exact = NonPrivateMultinomialPlan if kind.joint else NonPrivatePlan
     return exact(facts=facts, tol=tol, max_iter=max_iter)
 

@@ -5,8 +5,8 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Final, Generic, NamedTuple, Self, TypeVar
+from functools import cache, lru_cache, partial
+from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -64,6 +64,7 @@ _LEFT_OUT_IF: Final = {
 }  # fmt: skip
 _DTYPES: Final = {"text": np.str_, "integer": np.int64, "number": np.float64, "boolean": np.bool_, "mixed": object}
 _KINDS: Final = {"U": "text", "i": "integer", "u": "integer", "f": "number", "b": "boolean", "O": "mixed"}
+_PLAIN: Final = frozenset((bool, int, float, str, type(None)))
 PlanT = TypeVar("PlanT", bound=FrozenPlan)
 
 
@@ -99,12 +100,50 @@ class Circumstances(NamedTuple):
         return made if self.fits == 1 else replace(made, fits=self.fits)
 
 
+class Written:
+    """Plain values, equal where they are written alike: 1 and 1.0, or 0.0 and -0.0, are not."""
+
+    def __init__(self, given: Any) -> None:
+        self.given, self._text = given, repr(given)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Written) and self._text == other._text
+
+    def __hash__(self) -> int:
+        return hash(self._text)
+
+
+def are_plain(*values: Any) -> bool:
+    """Tell whether nothing about values follows from more than how they are written."""
+    return all(
+        type(one) in _PLAIN or (type(one) in (list, tuple) and all(type(each) in _PLAIN for each in one))
+        for one in values
+    )
+
+
+def planned(estimator: Any, *sizes: int) -> Any:
+    """Return the plan of public facts alone: fits, also of other objects, share it where these are the same."""
+    kind: Any = type(estimator)
+    given = estimator.get_params(deep=False)
+    given = {name: value for name, value in given.items() if name not in LEFT_OUT}
+    # with n_public the number of rows is secret, or may be: nothing is kept of it
+    if not kind.plan_follows_from_arguments or given.get("n_public") is not None or not are_plain(*given.values()):
+        return estimator.plan_for(*sizes)
+    return _planned(kind, kind.plan_for, Written(given), *sizes)
+
+
+@lru_cache(maxsize=256)
+def _planned(kind: type[Any], plan_for: Callable[..., Any], arguments: Written, *sizes: int) -> Any:
+    """Return the plan of a new object with these arguments: nothing that was fitted is held, or has a say."""
+    return plan_for(kind(**arguments.given), *sizes)
+
+
 @dataclass
 class Run(Generic[PlanT]):
     """One fit: its random streams, its charge, and its plan, which is made again only for other public facts."""
 
     streams: Streams
-    charge: OpenCharge
+    charge: OpenCharge | None  # None: there is no ledger
     plan_for: Callable[[int, int, int], PlanT]
     models: int | None  # of two classes each, from constructor parameters alone
     steps: tuple[str, ...]  # the fitted ones before the model in its pipeline
@@ -112,13 +151,16 @@ class Run(Generic[PlanT]):
 
     def begin(self, plan: PlanT) -> None:
         """Refuse a plan that is not the one that was charged, and warn of what weakens the promise; no noise yet."""
-        self.charge.check_plan(plan.event)
+        if self.charge is not None:
+            self.charge.check_plan(plan.event)
         if plan.is_private:
             warn_of_fitted_steps(self.steps)
             warn_of_large_delta(plan.delta, plan.n_samples)
 
     def commit(self, event: Event) -> Circumstances:
         """Make the charge final with what was released."""
+        if self.charge is None:
+            return Circumstances(self.streams.seeded, self.steps, fits=self.fits)
         self.charge.commit(event)
         return Circumstances(self.streams.seeded, self.steps, self.charge.charge, fits=self.fits)
 
@@ -164,6 +206,8 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
     )
     guarantee_: Guarantee = attribute("Guarantee", "The receipt.")
     charge_: Charge | None = attribute("Charge or None", "Entry of the ledger about this fit.")
+
+    plan_follows_from_arguments: ClassVar[bool] = True  # and from sizes, and making it warns of nothing
 
     _get_param_names = classmethod(cache(BaseEstimator._get_param_names.__func__))  # type: ignore[arg-type, var-annotated]
 
@@ -245,16 +289,16 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
                 "bootstrap=False, with max_samples below 1."
             )
         models, size = self.known_models(), size_before_reading(X, reading.least_rows(self))
-        plan_for = cache(self.plan_for)
+        plan_for = cache(partial(planned, self))
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
-        charged = is_charged(self.ledger, self.dataset)
+        charged = (self.ledger is not None or self.dataset is not None) and is_charged(self.ledger, self.dataset)
         streams, steps = Streams(None if asked.is_seeded else self.random_state), asked.steps if plan.is_private else ()
         self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:
                 _ = plan.event  # refuses what no noise can meet
             with fit_without_ledger(asked, lambda: streams.opened) if plan.is_private else nullcontext(1) as number:
-                yield Run(streams, OpenCharge(), plan_for, models, steps, number)
+                yield Run(streams, None, plan_for, models, steps, number)
             return
         if models is None:
             raise ParameterError(

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from functools import partial
+from functools import lru_cache, partial
 from typing import Any, Final
 
 import numpy as np
@@ -23,6 +23,7 @@ from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
+from sottovoce.estimators.base import Written, are_plain
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.plain import behind_its_bounds, one_vs_rest, plain_classifier
 from sottovoce.estimators.reading import labels_of
@@ -55,20 +56,8 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         """Return the list that was given, checked and sorted, or None."""
         if self.classes is None:
             return None
-        try:
-            given = list(in_order("classes", self.classes))
-            known = np.unique(listed(given))
-        except (TypeError, ValueError):
-            raise ParameterError(f"classes must be a list of texts or of numbers; got {self.classes!r}.") from None
-        if len(known) != len(given):
-            raise ParameterError(f"classes must not repeat a class; got {given!r}.")
-        if len(known) < 2:
-            raise ParameterError(f"classes must list at least two classes; got {given!r}.")
-        try:
-            _refuse_no_classes(known)
-        except (TypeError, ValueError) as error:  # of scikit-learn
-            raise ParameterError(f"classes cannot be {given!r}: {error}") from None
-        return known
+        once = _sorted_classes if are_plain(self.classes) else _sorted_classes.__wrapped__
+        return once(Written(self.classes)).copy()
 
     def known_models(self) -> int | None:
         known = self.public_classes()
@@ -255,6 +244,24 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
         ndarray of shape (n_samples, n_classes)
         """
         return np.log(self.predict_proba(X))
+
+
+@lru_cache(maxsize=64)
+def _sorted_classes(classes: Written) -> NDArray[Any]:
+    try:
+        given = list(in_order("classes", classes.given))
+        known = np.unique(listed(given))
+    except (TypeError, ValueError):
+        raise ParameterError(f"classes must be a list of texts or of numbers; got {classes.given!r}.") from None
+    if len(known) != len(given):
+        raise ParameterError(f"classes must not repeat a class; got {given!r}.")
+    if len(known) < 2:
+        raise ParameterError(f"classes must list at least two classes; got {given!r}.")
+    try:
+        _refuse_no_classes(known)
+    except (TypeError, ValueError) as error:  # of scikit-learn
+        raise ParameterError(f"classes cannot be {given!r}: {error}") from None
+    return known
 
 
 def _refuse_no_classes(labels: NDArray[Any]) -> None:

@@ -12,7 +12,7 @@ from sottovoce._warnings import warn_caller
 from sottovoce.central.coefficient_sets import L1, SETS, SIMPLEX
 from sottovoce.central.data.lengths import BoundEntries
 from sottovoce.central.data.operation import Change
-from sottovoce.central.plan import Plan, TrainingFacts, plan_of
+from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.central.solvers.frank_wolfe import FrankWolfePlan
 from sottovoce.central.solvers.projected import ProjectedGradientPlan
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -63,6 +63,7 @@ class OnBall(DPLinearEstimator):
 
     n_iter_: int = attribute("int", "Steps of each model; follows from public facts.")
 
+    plan_follows_from_arguments = False  # it may warn, in each fit
     _rows = ("data_bound", "entries beyond were clipped to it")
 
     def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
@@ -92,7 +93,7 @@ class OnBall(DPLinearEstimator):
             )
         given: dict[str, Any] = {"radius": radius * bound / unit, "constraint": self.constraint}
         if facts.is_private:
-            return plan_of(FrankWolfePlan, facts, n_steps_given=self.n_steps, **given)
+            return FrankWolfePlan(facts=facts, n_steps_given=self.n_steps, **given)
         return ProjectedGradientPlan(facts=facts, tol=tol, max_iter=max_iter, **given)
 
     def _penalty(self, plan: Plan) -> dict[str, object]:

@@ -43,6 +43,7 @@ from sottovoce.estimators.reading import (
     check_columns,
     check_public_sizes,
     holding,
+    is_plain,
     numbers,
     own_groups,
     products,
@@ -224,10 +225,11 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return self._fit(X, y, groups=groups)
 
     def _fit(self, X: Any, y: Any, sample_weight: Any = None, groups: Any = None) -> Self:
-        refuse_by_type(X)
-        self.check_groups(X, groups)
-        if isinstance(X, RemoteTable):
-            check_public_sizes(X, y)
+        if not (is_plain(X) and groups is None and self.max_rows_per_group is None):
+            refuse_by_type(X)
+            self.check_groups(X, groups)
+            if isinstance(X, RemoteTable):
+                check_public_sizes(X, y)
         with self.running(X, y, bounded=sample_weight is not None or groups is not None) as run:
             own, given = own_groups(X), X
             if isinstance(X, UnreadTable):

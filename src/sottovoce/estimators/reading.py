@@ -53,6 +53,11 @@ class UnreadTable:
     groups: Callable[[], Any] | None = None
 
 
+def is_plain(X: Any) -> bool:
+    """Tell whether kernels take this as it is: then what other kinds of tables are asked for and read by is skipped."""
+    return type(X) is np.ndarray and X.ndim == 2 and X.size > 0 and X.flags.c_contiguous and X.dtype in _FLOATS
+
+
 def least_rows(estimator: Any) -> int:
     """Return how few rows a fit takes: none where their number is secret, for a refusal would tell it."""
     given = getattr(getattr(estimator, "estimator", estimator), "adjacency", None)  # of a search: that of its model
@@ -62,6 +67,8 @@ def least_rows(estimator: Any) -> int:
 
 def public_size(X: Any) -> tuple[int, int]:
     """Return the numbers of rows and columns of a table whose values are not looked at."""
+    if is_plain(X):
+        return X.shape  # type: ignore[no-any-return]
     try:
         return _num_samples(X), _num_features(X)
     except IndexError:
@@ -136,18 +143,19 @@ def read_rows(estimator: Any, X: Any, y: Any) -> tuple[Any, Any]:
     if y is None:
         validate_data(estimator, X, y, **ROWS)  # says that y is missing
     X = read_features(estimator, X)
-    y = entries(y)
+    if not (type(y) is np.ndarray and y.ndim == 1 and y.dtype.kind in "biufU"):
+        y = entries(y)
     check_consistent_length(X, y)
     return X, y
 
 
 def read_features(estimator: Any, X: Any) -> Any:
     """Return X as a C-contiguous float array or a canonical CSR matrix; the estimator is told its columns."""
-    refuse_copy_of_map(X, row_by_row=True)
-    if type(X) is np.ndarray and X.ndim == 2 and X.size and X.flags.c_contiguous and X.dtype in _FLOATS:
+    if is_plain(X):
         estimator.n_features_in_ = X.shape[1]  # all that scikit-learn would do, in a tenth of a small fit
         vars(estimator).pop("feature_names_in_", None)
         return X
+    refuse_copy_of_map(X, row_by_row=True)
     X = numbers(estimator, X, **ROWS)
     return _canonical(X) if sp.issparse(X) else X
 

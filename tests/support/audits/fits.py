@@ -12,8 +12,9 @@ from functools import partial
 import numpy as np
 
 import sottovoce as sv
-from sottovoce.central.solvers import momentum, sgd
+from sottovoce.central.solvers import descent as descent_module
 from sottovoce.central.solvers import one_step as one_step_module
+from sottovoce.central.solvers import sgd
 from sottovoce.central.solvers.sgd import Walk
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import gram
@@ -95,9 +96,9 @@ def all_classes_jointly(patch):
 def steps_of_classes(n_classes, patch):
     """The other rows are zeros, which pull nowhere; weights stay where the canary's pull is cut in every step."""
     steps = 8  # in place of 120 or more, at the same cut and rate: a run costs what its steps take
-    patch.setattr(momentum, "_FEWEST", steps if n_classes > 2 else steps // momentum._OF_TWO)
-    patch.setattr(momentum, "_PULL", steps * 0.15)
-    patch.setattr(momentum, "_FARTHEST", 1.0 / 15.0)
+    patch.setattr(descent_module, "_FEWEST", steps if n_classes > 2 else steps // descent_module._OF_TWO)
+    patch.setattr(descent_module, "_PULL", steps * 0.15)
+    patch.setattr(descent_module, "_FARTHEST", 1.0 / 15.0)
     X, y = pulled(100, 0.0)
     model = of_loss("logistic", classes=list(range(n_classes)), adjacency="add-remove", n_public=100, alpha=1.0)
     joint = {"solver": "multinomial-scd", "solver_options": {"steps": True}}

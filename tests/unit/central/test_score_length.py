@@ -9,9 +9,9 @@ from scipy.optimize import minimize_scalar
 
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.sums import score_length
-from sottovoce.central.sums.clipped_sums import clipped_sum
-from sottovoce.central.sums.score_length import CLIP, ROUNDS, ScoreMoments
+from sottovoce.central.sums import last_factors
+from sottovoce.central.sums.last_factors import CLIP, ROUNDS, ScoreMoments
+from sottovoce.central.sums.passes import clipped_sum
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
@@ -33,7 +33,7 @@ def moments(sums, weights=W):
 
 
 def release(weights, mu, codes=Y, rows=ROWS):
-    asks = partial(score_length.score_length, weights, Neighbours(Adjacency.ZERO_OUT), mu)
+    asks = partial(last_factors.score_length, weights, Neighbours(Adjacency.ZERO_OUT), mu)
     found = answered(asks, begun(rows, codes), 1)
     return found.result, found.event
 
@@ -63,5 +63,5 @@ def test_the_sums_are_exact_whatever_the_pieces(monkeypatch):
     scores = X @ W.T
     near = sum(moments(sums).moments(scores[lo : lo + 7], Y[lo : lo + 7]) for lo in range(0, N, 7))
     np.testing.assert_allclose(whole, near, atol=2 * N)  # a tick for each row, where the products were rounded
-    monkeypatch.setattr(score_length, "PIECE", 7)
+    monkeypatch.setattr(last_factors, "PIECE", 7)
     np.testing.assert_array_equal(begun(ROWS, Y).ask(moments(sums)), whole)

@@ -16,8 +16,8 @@ from sottovoce.central.core import replay
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import shared_counts
+from sottovoce.central.sums.last_factors import LineMoments, cut_for, slope_and_shift
 from sottovoce.central.sums.shared_counts import Prior, design_for, equations_at, grid_around, scores_of_cells
-from sottovoce.central.sums.slope import LineMoments, cut_for, slope_and_shift
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent

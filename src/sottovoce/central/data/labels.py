@@ -22,6 +22,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
 
 _AT_ONCE: Final = 1 << 16  # labels that are read at once
+_NEAR: Final = 1 << 10  # whole numbers that are so near to each other are counted
 NEGLIGIBLE: Final = 1e-100  # of the largest weight: less is 0, and quotients by weights cannot overflow
 
 
@@ -172,6 +173,10 @@ class FindClasses(Operation[Any]):
 
 
 def found_classes(values: NDArray[Any]) -> NDArray[Any]:
+    if values.dtype.kind == "i" and values.size:
+        low = int(values.min())
+        if int(values.max()) - low < _NEAR:  # counting takes a tenth of sorting
+            return (low + np.flatnonzero(np.bincount(values.astype(np.int64) - low))).astype(values.dtype)
     if values.dtype.kind != "O":
         return np.unique(values)
     try:

@@ -82,7 +82,7 @@ class Rows(NamedTuple):
     def kernel(self) -> ScaledRows:
         """The same memory as the kernels take it."""
         X: Any = self.raw
-        if is_sparse(X):
+        if not isinstance(X, np.ndarray):
             X = CSR(X.data, X.indices, X.indptr, X.shape[1])
         elif X.flags.writeable:  # no kernel writes to it; one that is compiled for this serves a memory map, too
             X = X.view()
@@ -99,7 +99,7 @@ class Rows(NamedTuple):
 
     @property
     def work(self) -> float:
-        return float(self.raw.nnz if is_sparse(self.raw) else self.raw.size)
+        return float(self.raw.nnz if hasattr(self.raw, "nnz") else self.raw.size)
 
     def scaled_pieces(self) -> Iterator[Any]:
         """Yield the scaled rows, without the constant, in double precision: `PIECE` at a time, the last time fewer.

@@ -13,10 +13,10 @@ times the noise. d = 1 / (1 + lambda_max / (2 alpha)), since the softmax loss ha
 is a share of the first step, d sqrt(1 - 1/K).
 
 The model is the average of the last W's, times a length that is fitted with 3 % of mu^2
-(`sottovoce.central.sums.score_length`); W itself where the budget hardly is any.
+(`sottovoce.central.sums.last_factors`); W itself where the budget hardly is any.
 
 So it is for two classes, for persons of several rows, and with a penalty that shortens the weights. Else full-batch
-steps take the place of passes, and how far they reach follows from public facts (`sottovoce.central.solvers.momentum`).
+steps take the place of passes, and how far they reach follows from public facts (`sottovoce.central.solvers.descent`).
 
 The entries of a_i add up to 0, so the rows of V do, and what the noise adds to their sum is taken off after each
 release. For two classes the rule is, by a rotation, that of the binary model.
@@ -40,11 +40,11 @@ from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
 from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Solution
 from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
-from sottovoce.central.solvers.momentum import far_steps, pays, steps_for
+from sottovoce.central.solvers.descent import far_steps, pays, steps_for
 from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
 from sottovoce.central.split import Scales, Split, State, averaged, unshortened
+from sottovoce.central.sums.last_factors import PASSES, score_length
 from sottovoce.central.sums.passes import JointPass
-from sottovoce.central.sums.score_length import PASSES, score_length
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic, Multinomial
 from sottovoce.privacy.calibration import gaussian_mu
@@ -78,7 +78,7 @@ class MultinomialPlan(Plan):
     takes_released_norm = True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
-    # Whether steps (`sottovoce.central.solvers.momentum`) take the place of passes; None follows public facts.
+    # Whether steps (`sottovoce.central.solvers.descent`) take the place of passes; None follows public facts.
     steps: bool | None = None
 
     def check(self) -> None:
@@ -125,7 +125,7 @@ class MultinomialPlan(Plan):
 
     @cached_property
     def walks(self) -> bool:
-        """Whether steps take the place of passes (`sottovoce.central.solvers.momentum`)."""
+        """Whether steps take the place of passes (`sottovoce.central.solvers.descent`)."""
         by_rule = self.n_passes is None and pays(self.facts)
         is_noisy = gaussian_mu(self.epsilon, self.delta) <= HARDLY_ANY_NOISE
         return is_noisy and (by_rule if self.steps is None else self.steps)

@@ -30,14 +30,14 @@ References
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Final
 
 import numpy as np
 
 from sottovoce._validation import whole_number
 from sottovoce.central.calibration import check_share, share_by_rule
-from sottovoce.central.core import Asked, Release
+from sottovoce.central.core import Asked, Release, Steps
 from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.row_memory import DUAL
 from sottovoce.central.newton_schedule import PATIENT, QUICK, Curvature, NewtonSchedule, NewtonSteps, Pace
@@ -163,10 +163,13 @@ class NewtonPlan(Plan):
         for model in range(self.n_models):
             yield BeginModel(model, fresh=((DUAL, None),))
             steps = NewtonSteps(schedule, curvature)
-            for step, one in enumerate(sums, start=1):
-                moved = NewtonPass(self.loss, steps.point, steps.share, one.clip, one.ticks_per_unit)
-                done = model * len(sums) + step, len(sums) * self.n_models
-                steps.take((yield Release(_AFTER_PASSES, moved, one.mechanism, done)), one.mechanism.noise_std)
+            yield Steps(range(len(sums)), partial(self._pass, steps, model), [one.mechanism.event for one in sums])
             found = yield from split.calibrated(steps.point, seen, model)
             weights.append(unshortened(found, scales.norm, self.n_features))
         return self.solution(weights, len(sums))
+
+    def _pass(self, steps: NewtonSteps, model: int, number: int) -> Asked[None]:
+        one, n_passes = self.sums[number], len(self.sums)
+        moved = NewtonPass(self.loss, steps.point, steps.share, one.clip, one.ticks_per_unit)
+        done = model * n_passes + number + 1, n_passes * self.n_models
+        steps.take((yield Release(_AFTER_PASSES, moved, one.mechanism, done)), one.mechanism.noise_std)

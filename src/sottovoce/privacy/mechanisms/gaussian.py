@@ -129,7 +129,9 @@ def to_ticks(value: NDArray[np.float64], tick: float) -> NDArray[np.int64]:
     """
     with np.errstate(over="ignore"):
         scaled = np.asarray(value, dtype=np.float64) / tick
-    return np.rint(np.clip(np.nan_to_num(scaled, nan=0.0), _LEAST, _MOST)).astype(np.int64)
+    known = np.where(np.isnan(scaled), 0.0, scaled)
+    ticks: NDArray[np.int64] = np.rint(np.minimum(np.maximum(known, _LEAST), _MOST)).astype(np.int64)
+    return ticks
 
 
 def rounding_norm(size: int, tick: float) -> float:
