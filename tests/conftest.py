@@ -76,11 +76,11 @@ def noise_is_forbidden(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.fixture(scope="module")
 def coarse_losses() -> Iterator[None]:
     """Account for sampled steps on a grid of 1e-3, rounded up as ever: their noise is found in a tenth of the time."""
-    from sottovoce.central.plan import _shared
     from sottovoce.central.sums.samples import sampled_noise
+    from sottovoce.estimators.base import _planned
     from sottovoce.privacy.accounting import PLDAccountant
 
-    step, known = PLDAccountant._step, (_shared, sampled_noise)
+    step, known = PLDAccountant._step, (_planned, sampled_noise)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(PLDAccountant, "_step", lambda self, counts: max(step(self, counts), self._grid or 1e-3))
         for each in known:

@@ -30,9 +30,9 @@ import sottovoce as sv
 from benchmarks.common import data_folder
 from benchmarks.driver import benchmark, option, timed
 from benchmarks.sets import split as split_of_set
-from sottovoce.central import newton_schedule, plan
+from sottovoce.central import newton_schedule
 from sottovoce.central.solvers import descent, multinomial, newton
-from sottovoce.estimators import _solvers
+from sottovoce.estimators import _solvers, base
 from sottovoce.privacy.calibration import gaussian_mu
 
 DELTA = 1e-5
@@ -110,7 +110,7 @@ def without(rules: str) -> Iterator[None]:
     for places in (PLACES[rules], now):
         for module, name, value in places:
             setattr(module, name, value)
-        plan._shared.cache_clear()
+        base._planned.cache_clear()
         if places is not now:
             yield
 

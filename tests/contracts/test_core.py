@@ -17,9 +17,9 @@ from sottovoce.central import split
 from sottovoce.central.core import Driven, Keep, Release, Steps, Tell, Unprotected, drive, replay
 from sottovoce.central.data.lengths import CountWithin, Shorten, make_rows
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import _shared
 from sottovoce.central.sums.histograms import LargestLength
 from sottovoce.central.sums.whole_gram import Gram
+from sottovoce.estimators.base import _planned
 from sottovoce.exceptions import AccountingError, ParameterError, SottovoceWarning
 from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.events import PoissonSampledEvent, RepeatedEvent
@@ -79,7 +79,7 @@ def p_value_of_noise(tape: Tape) -> float:
     [pytest.param(case, one, id=f"{case.name}, {one}") for case in CASES for one in case.adjacencies],
 )
 def test_what_is_counted_is_what_was_used_and_what_the_receipt_says(case, adjacency):
-    _shared.cache_clear()
+    _planned.cache_clear()
     model, plan, tape = recorded(case, adjacency)
     receipt = model.guarantee_
     check_uses(model, plan, tape)

@@ -23,7 +23,7 @@ import sottovoce as sv
 from sottovoce.central.data.lengths import make_bounded_rows, make_rows
 from sottovoce.central.kernels import multinomial, passes, persons
 from sottovoce.central.parallel import Team
-from sottovoce.central.sums.clipped_sums import sum_mechanism
+from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
 from sottovoce.papers.dp_scd import kernels as dp_scd_kernels
 from sottovoce.papers.dp_scd.primal import _blocks_of
@@ -232,7 +232,7 @@ def test_a_row_adds_at_most_its_clip(term, form):
             w = np.resize(w, rows.n_weights).astype(dtype)
         shares = np.ones(n) if far else rng.uniform(0.01, 1.0, n)
         state = State(np.full(n, label), np.full(n, memory[0]), np.full(n, memory[1]), shares, w, scale)
-        mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 10.0 ** rng.uniform(-5.0, 10.0))
+        mechanism = clipped_sum(Neighbours(Adjacency.ADD_REMOVE), clip, 10.0 ** rng.uniform(-5.0, 10.0)).mechanism
         for total in term.add(rows, state, clip, 1.0 / mechanism.tick, term.loss):
             share = beyond(total, mechanism.tick, mechanism.l2_sensitivity)
             assert share <= 1.0
@@ -249,7 +249,7 @@ def test_an_entry_of_bounded_rows_adds_at_most_its_clip(dtype):
     for _ in range(2 * DRAWS):
         X, _, _, _, clip, _ = ends(rng, dtype, 1)
         bound = float(10.0 ** rng.uniform(-50, 50))
-        tick = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 1.0).tick
+        tick = clipped_sum(Neighbours(Adjacency.ADD_REMOVE), clip, 1.0).mechanism.tick
         rows = make_bounded_rows(sp.csr_array(X), data_bound=bound, constant=0.5, names=None, team=TEAM)
         sums = np.zeros(rows.n_weights, np.int64)
         passes.change_terms(

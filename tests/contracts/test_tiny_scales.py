@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from sottovoce.central.data.labels import Targets
 from sottovoce.central.kernels.vectors import MOST_TICKS
-from sottovoce.central.sums.clipped_sums import SumOfTargets, clipped_sum, sum_mechanism
+from sottovoce.central.sums.clipped_sums import SumOfTargets, clipped_sum
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.many_parts import with_labels
@@ -23,7 +23,7 @@ from support.many_parts import with_labels
 @pytest.mark.parametrize("clip", [5e-302, 1e-251, 1e161, 0.0, np.nan])
 def test_a_clip_outside_the_range_has_no_mechanism(clip):
     with pytest.raises(ParameterError, match="the clip of a row's term must be"):
-        sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 1.0)
+        clipped_sum(Neighbours(Adjacency.ADD_REMOVE), clip, 1.0)
 
 
 @given(clip=st.floats(1e-250, 1e160), exponent=st.floats(-4.0, 12.0), adjacency=st.sampled_from(list(Adjacency)),

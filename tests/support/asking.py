@@ -6,7 +6,6 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sottovoce.central.sums.slope import slope_and_shift
 
 from sottovoce.central.calibration import calibrated
 from sottovoce.central.core import Asked, Driven, drive
@@ -15,6 +14,7 @@ from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution, TrainingFacts
+from sottovoce.central.sums.last_factors import slope_and_shift
 from sottovoce.central.sums.shared_counts import Prior
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency, Neighbours

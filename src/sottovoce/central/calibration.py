@@ -44,10 +44,10 @@ from sottovoce.central.sums.shared_counts import (
     PARTS,
     BinnedMargins,
     Prior,
-    SharedCounts,
     design_for,
     equations_at,
     grid_around,
+    shared_counts,
 )
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
@@ -143,12 +143,12 @@ def calibrated(weights: Vector, prior: Prior, mu: float, facts: TrainingFacts, m
     ``mu``: > 0; Gaussian-DP parameter to spend.
     ``model``: which of several it is.
     """
-    mechanism = SharedCounts(prior, 1.0 / mu, facts.neighbours)
-    noisy = yield Release(_WORDS, BinnedMargins(weights), mechanism)
+    mechanism = shared_counts(prior, 1.0 / mu, facts.neighbours)
+    noisy = yield Release(_WORDS, BinnedMargins(weights, prior), mechanism)
 
     @cache
     def found() -> tuple[float, float]:
-        noise_std, across = mechanism.grid.noise_std, design_for(prior).inverse
+        noise_std, across = mechanism.noise_std, design_for(prior).inverse
         slope, shift = _fit(prior, noisy, noise_std, facts.n_samples)
         if facts.is_for_accuracy:
             shift = accurate_shift(across @ noisy, across, noise_std, slope, shift)

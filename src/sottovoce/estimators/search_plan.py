@@ -22,7 +22,7 @@ from sottovoce.central.data.operation import AtHome, Ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
 from sottovoce.central.plan import FrozenPlan
-from sottovoce.central.sums.clipped_sums import sum_mechanism
+from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.regressor import DPLinearRegressor
 from sottovoce.exceptions import ParameterError
@@ -182,7 +182,7 @@ def row_losses(bound: float, model: DPLinearEstimator, X: Any, y: Vector) -> Vec
 
 def score_mechanism(adjacency: Adjacency, noise_multiplier: float) -> GridGaussian:
     """Return the mechanism that releases the score of a trial; what it costs is known before any data are read."""
-    return sum_mechanism(Neighbours(adjacency), 1.0, noise_multiplier)
+    return clipped_sum(Neighbours(adjacency), 1.0, noise_multiplier).mechanism
 
 
 def score(bound: float, mechanism: GridGaussian) -> Asked[float]:

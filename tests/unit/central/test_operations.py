@@ -26,7 +26,7 @@ from sottovoce.central.data.operation import StepRule
 from sottovoce.central.data.part import Part, norms_within
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, OnDisk, RowMemory
 from sottovoce.central.parallel import Team
-from sottovoce.central.sums.clipped_sums import sum_mechanism
+from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass, ClippedSlopes
 from sottovoce.exceptions import DataError
 from sottovoce.losses import Logistic
@@ -77,7 +77,7 @@ def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back
     """Of all rows at once and of rows in parts, with points beyond what rows can hold."""
     clip, found, told = 0.05, [], []
     rule = StepRule(-float(n), 0.8, 0.2, back, far, over, steps, min(last, steps))
-    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), clip, 0.5)
+    mechanism = clipped_sum(Neighbours(Adjacency.ADD_REMOVE), clip, 0.5).mechanism
     wide = np.tile(X[:n], width)
     table, labels = form(wide), TWO[:n] == "yes"
     at_once = Part(table, Team(1, None))
@@ -102,7 +102,7 @@ def test_compiled_steps_of_many_rows_are_told_more_often():
     rows.memory.set(LABEL, np.arange(2**19) % 2)
     for one in (MeasureRows(), ScaleRows(3.0, 0.2), Targets(against_rest=1), BeginModel(0)):
         rows.ask(one)
-    mechanism = sum_mechanism(Neighbours(Adjacency.ADD_REMOVE), 0.05, 0.5)
+    mechanism = clipped_sum(Neighbours(Adjacency.ADD_REMOVE), 0.05, 0.5).mechanism
     ask, rule = ClippedSlopes(Logistic(), np.zeros(1), 0.05, 1.0 / mechanism.tick), StepRule(*[1.0] * 6, 40, 4)
     ask.descend(rows, mechanism, rule, np.random.default_rng(0), lambda *done: told.append(done))
     assert told == [(16, 40), (32, 40), (40, 40)] and rows.few is not None

@@ -10,8 +10,8 @@ from scipy.optimize import minimize_scalar
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums import last_factors
+from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.last_factors import CLIP, ROUNDS, ScoreMoments
-from sottovoce.central.sums.passes import clipped_sum
 from sottovoce.losses import Multinomial
 from sottovoce.privacy.accounting import flatten
 from sottovoce.privacy.adjacency import Adjacency, Neighbours

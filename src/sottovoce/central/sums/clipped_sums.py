@@ -37,13 +37,8 @@ class ClippedSum(NamedTuple):
 
 
 def clipped_sum(neighbours: Neighbours, clip: float, noise_multiplier: float) -> ClippedSum:
-    """Return the clip for the kernels together with the mechanism that it is the sensitivity of."""
-    return ClippedSum(clip, sum_mechanism(neighbours, clip, noise_multiplier))
-
-
-def sum_mechanism(neighbours: Neighbours, clip: float, noise_multiplier: float) -> GridGaussian:
-    """Return the mechanism that releases a sum of row terms, each at most ``clip`` long, in ticks."""
-    return clipped_mechanism(neighbours.sum_factor * clip, clip, noise_multiplier)
+    """Return the clip for the kernels together with the mechanism that releases a sum of terms that are so long."""
+    return ClippedSum(clip, clipped_mechanism(neighbours.sum_factor * clip, clip, noise_multiplier))
 
 
 def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: float) -> GridGaussian:

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
+from functools import lru_cache
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +16,6 @@ from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels.passes import binned_margins
 from sottovoce.central.kernels.scaled import ScaledRows
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
-from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 
 _HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
@@ -43,6 +42,7 @@ class BinnedMargins(RowSum):
     """How many parts of rows of each label are at each node, by the predictions of some weights."""
 
     w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
+    prior: Prior | None = None  # A follows from it; None where the counts are not protected
 
     reads = (TARGET,)
     counted = PARTS
@@ -53,37 +53,23 @@ class BinnedMargins(RowSum):
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
         binned_margins(rows, views[0], self.w, NODES, PARTS, lo, hi, total)
 
-    def protected(self, exact: Ticks, mechanism: "SharedCounts") -> Ticks:
+    def protected(self, exact: Ticks, mechanism: GridGaussian) -> Ticks:
+        assert self.prior is not None
         # by so many binary digits ticks are coarser than the finest ones
-        bits = round(math.log2(mechanism.grid.tick / _TICK))
-        ticks: Ticks = (design_for(mechanism.prior).matrix @ exact.ravel()) >> bits
+        bits = round(math.log2(mechanism.tick / _TICK))
+        ticks: Ticks = (design_for(self.prior).matrix @ exact.ravel()) >> bits
         return ticks
 
 
-@dataclass(frozen=True)
-class SharedCounts:
-    """The mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
-
-    prior: Prior  # A follows from it
-    noise_multiplier: float
-    neighbours: Neighbours
-
-    @property
-    def event(self) -> GaussianEvent:
-        return GaussianEvent(self.noise_multiplier)
-
-    @cached_property
-    def grid(self) -> GridGaussian:
-        design, neighbours, multiplier = design_for(self.prior), self.neighbours, self.noise_multiplier
-        # a replaced person may have fewer rows than before: then some columns come, and none goes
-        replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
-        gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
-        tick = max(_TICK, power_of_two_below(multiplier) * 2.0**-40)  # not absurdly finer than the noise
-        coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
-        return GridGaussian(gap * ROUNDING_SLACK + coarse, multiplier, tick)
-
-    def release(self, ticks: Ticks, noise: np.random.Generator) -> tuple[Vector, GaussianEvent]:
-        return self.grid.release(ticks, noise)
+def shared_counts(prior: Prior, noise_multiplier: float, neighbours: Neighbours) -> GridGaussian:
+    """Return the mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
+    design = design_for(prior)
+    # a replaced person may have fewer rows than before: then some columns come, and none goes
+    replaced = neighbours.adjacency is Adjacency.REPLACE_ONE
+    gap = neighbours.rows * (max(design.widest_gap, design.longest) if replaced else design.longest)
+    tick = max(_TICK, power_of_two_below(noise_multiplier) * 2.0**-40)  # not absurdly finer than the noise
+    coarse = rounding_norm(len(design.matrix), tick) if tick > _TICK else 0.0
+    return GridGaussian(gap * ROUNDING_SLACK + coarse, noise_multiplier, tick)
 
 
 @dataclass(frozen=True)

@@ -27,7 +27,7 @@ from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.plan import Solution
-from sottovoce.central.sums.clipped_sums import Ticks, sum_mechanism
+from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
 from sottovoce.exceptions import ParameterError
@@ -81,7 +81,9 @@ class LogisticOnLabelsPlan(ReleasedLabelsPlan):
 
     def slopes_mechanism(self) -> GridGaussian:
         """Return the mechanism of each sum of slopes; a sum of terms of norm at most 1/2 moves by at most 1."""
-        return sum_mechanism(Neighbours(Adjacency.REPLACE_ONE), _MAX_SLOPE, math.sqrt(self.n_steps) / self.mu_slopes)
+        return clipped_sum(
+            Neighbours(Adjacency.REPLACE_ONE), _MAX_SLOPE, math.sqrt(self.n_steps) / self.mu_slopes
+        ).mechanism
 
     @property
     def gradient_noise(self) -> float:
