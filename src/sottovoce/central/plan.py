@@ -7,6 +7,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields, replace
+from enum import Flag, auto
 from functools import cached_property
 from typing import ClassVar, Final
 
@@ -221,6 +222,20 @@ class _Shown:
     releases_norm: bool
 
 
+class Takes(Flag):
+    """What a solver takes beside rows in memory, without weights, each of another person, with a public bound."""
+
+    NOTHING_MORE = 0
+    # Rows on many machines, or on disk without a copy: it asks for operations alone, which visit rows in order.
+    ROWS_IN_ORDER = auto()
+    WEIGHTS = auto()
+    # The unit may be a person of several rows: all that is released is a sum over rows, or follows from sums.
+    PERSONS = auto()
+    # A bound on the norm of a row can be released first: the budget, the events and the words know of it.
+    RELEASED_NORM = auto()
+    SUMS = ROWS_IN_ORDER | PERSONS | RELEASED_NORM
+
+
 @dataclass(frozen=True, kw_only=True)
 class Plan(_Shown, FrozenPlan):
     """A solver, whose fields are its options, and with public facts the frozen plan of one training run.
@@ -243,19 +258,11 @@ class Plan(_Shown, FrozenPlan):
     # Losses that it has steps for; none: any loss. With `alone` it trains one model: of two classes, or of numbers.
     losses: ClassVar[tuple[type, ...]] = ()
     alone: ClassVar[bool] = False
-    # Whether the solver asks the holder of the rows for operations alone, which visit rows in order: then a table on
-    # many machines will do, and one on disk is not copied.
-    in_order: ClassVar[bool] = False
+    takes: ClassVar[Takes] = Takes.NOTHING_MORE
     # Whether one model of all classes is trained, on one target of whole numbers, in place of one model for each class.
     joint: ClassVar[bool] = False
-    # Whether rows may have weights.
-    takes_weights: ClassVar[bool] = False
-    # Whether the unit may be a person of several rows: all that is released is a sum over rows, or follows from sums.
-    takes_persons: ClassVar[bool] = False
     # Whether what the rows of a person add is cut together, so that they must lie in one place.
     cuts_persons: ClassVar[bool] = False
-    # Whether a bound on the norm of a row can be released first: the budget, the events and the words know of it.
-    takes_released_norm: ClassVar[bool] = False
 
     facts: TrainingFacts = field(default=None, repr=False)  # type: ignore[assignment]
     choice: str = field(default="", repr=False)

@@ -13,6 +13,7 @@ import numpy as np
 from sottovoce._groups import person_codes
 from sottovoce._validation import number
 from sottovoce.central.data.scratch import check_room
+from sottovoce.central.plan import Takes
 from sottovoce.cli._rows import Mask, OpenedTable
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.exceptions import ParameterError
@@ -78,7 +79,7 @@ def check_room_for_fit(opened: OpenedTable, estimator: DPLinearEstimator, folder
     """
     if not opened.is_small:  # else the sizes may have no plan
         plan = estimator.plan_for(opened.n_rows, opened.schema.n_features, estimator.planned_models())
-        copies = 1 if plan.in_order and opened.groups is None else 2
+        copies = 1 if Takes.ROWS_IN_ORDER in plan.takes and opened.groups is None else 2
         more = _FIT + _FIT_A_CLASS * len(getattr(estimator, "classes", None) or ())
         check_room_of(opened, copies, more, estimator.n_public, folder)
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 from sottovoce._plain_data import OBJECT
 from sottovoce._validation import choice, in_full
 from sottovoce.central.calibration import share_by_rule
-from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, TrainingFacts
+from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Takes, TrainingFacts
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
 from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.descent import DescentPlan, MomentumPlan
@@ -197,19 +197,19 @@ def _refuse_facts(solver: object, kind: type[Plan] | None, facts: TrainingFacts)
     """Refuse facts that the solver has no proof for; ``"auto"`` takes one that has."""
     if kind is None:
         return
-    if facts.weight_bound is not None and not kind.takes_weights:
+    if facts.weight_bound is not None and Takes.WEIGHTS not in kind.takes:
         raise ParameterError(
             f"solver={solver!r} takes no weights. With class_weight or max_sample_weight use solver='scd' (what 'auto' "
             "then is), or leave both None."
         )
-    if facts.max_rows_per_group is not None and not kind.takes_persons:
-        able = ", ".join(repr(name) for name, each in _KINDS.items() if each.takes_persons)
+    if facts.max_rows_per_group is not None and Takes.PERSONS not in kind.takes:
+        able = ", ".join(repr(name) for name, each in _KINDS.items() if Takes.PERSONS in each.takes)
         raise ParameterError(
             f"solver={solver!r} has no proof for persons of several rows. With max_rows_per_group use one of {able} "
             "(or 'auto', which takes one of them), or leave max_rows_per_group None where each person has one row."
         )
-    if facts.norm_release is not None and not kind.takes_released_norm:
-        others = ", ".join(repr(name) for name, each in _KINDS.items() if each.takes_released_norm)
+    if facts.norm_release is not None and Takes.RELEASED_NORM not in kind.takes:
+        others = ", ".join(repr(name) for name, each in _KINDS.items() if Takes.RELEASED_NORM in each.takes)
         raise ParameterError(
             f"data_norm must be a number for solver={solver!r}, which reproduces an algorithm that releases no bound "
             f"on the rows; got 'auto'. Give a public bound, or use one of {others}, or solver='auto'."

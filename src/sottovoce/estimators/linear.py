@@ -26,7 +26,7 @@ from sottovoce.central.data.labels import Targets
 from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.operation import Change, Holder
 from sottovoce.central.data.streamed import RemoteTable, StreamedTable
-from sottovoce.central.plan import Plan, Solution, TrainingFacts, Unpenalised
+from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts, Unpenalised
 from sottovoce.estimators.base import (
     ADJACENCY,
     MAX_ROWS,
@@ -153,7 +153,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         return ()
 
     def _check_table(self, X: Any, plan: Plan) -> None:
-        if isinstance(X, RemoteTable) and not plan.in_order:
+        if isinstance(X, RemoteTable) and Takes.ROWS_IN_ORDER not in plan.takes:
             raise ParameterError(
                 f"solver={plan.solver!r} needs all rows in one process, which a table on a cluster does not offer. "
                 "Train on one machine, from the same files, or take a solver that asks for sums: 'scd' with a finite "
@@ -165,7 +165,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                 "rows of a person add together. These can lie in two parts of the table; whether they do is private. "
                 "Or use solver='newton', 'gd', 'refinement' or 'adassp', or train on one machine, from the same files."
             )
-        if plan.max_rows_per_group is not None or not plan.in_order:
+        if plan.max_rows_per_group is not None or Takes.ROWS_IN_ORDER not in plan.takes:
             check_room_at_hand(X, plan.n_samples, plan.n_features)
 
     def check_weights(self, X: Any, sample_weight: Any) -> None:
@@ -265,7 +265,7 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
                     raise DataError("groups names nobody, so no row is left to train on.")
             # all rows are looked at, whichever were drawn: no refusal depends on the coins
             measure_rows(holder, getattr(self, "feature_names_in_", None))
-            if places is not None or not plan.in_order:
+            if places is not None or Takes.ROWS_IN_ORDER not in plan.takes:
                 holder.ask(UseRows(places, starts if plan.cuts_persons and plan.neighbours.rows > 1 else None))
             one_by_one = plan.loss.is_classification and not plan.joint
             holder.ask(Targets(plan.n_models if one_by_one else None))

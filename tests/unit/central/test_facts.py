@@ -10,7 +10,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.solvers.newton import NewtonPlan
-from sottovoce.estimators.base import LEFT_OUT, planned
+from sottovoce.estimators.base import LEFT_OUT, _planned, planned
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency
@@ -19,10 +19,6 @@ FACTS = {
     "loss": Logistic(), "n_samples": 1000, "n_features": 5, "n_models": 2, "alpha": 1e-3, "constant": 0.2,
     "epsilon": 1.0, "delta": 1e-5, "adjacency": Adjacency.ZERO_OUT, "label_bound": None,
 }  # fmt: skip
-
-
-def facts(**changed):
-    return TrainingFacts(**{**FACTS, **changed})
 
 
 @pytest.mark.parametrize(
@@ -35,7 +31,7 @@ def facts(**changed):
 )  # fmt: skip
 def test_facts_that_make_no_sense_are_refused(name, value):
     with pytest.raises(ParameterError, match=name):
-        facts(**{name: value})
+        TrainingFacts(**{**FACTS, name: value})
 
 
 # another value of each argument; or one that is equal, and yet not the same: a receipt shows it as written
@@ -55,26 +51,19 @@ def logistic(**changed):
     return sv.DPLogisticRegression(**{**fixed, **changed})
 
 
-def all_of(plan):
-    return type(plan), repr((plan.facts, plan.options(), plan.choice)), plan.event
-
-
-def test_what_differs_in_one_argument_shares_no_plan():
+def test_what_differs_in_one_argument_or_size_shares_no_plan():
     assert OTHERS.keys() == {*logistic().get_params()} - {*LEFT_OUT}
-    changes = [{name: value} for name, values in OTHERS.items() for value in values]
-    extra = {"adjacency": {"n_public": 1000}}
-    models = [logistic(), *(logistic(**change, **extra.get(next(iter(change)), {})) for change in changes)]
-    plans = [planned(model, 1000, 5, 1) for model in models]
-    assert len({id(plan) for plan in plans}) == len(plans)
-    assert [all_of(plan) for plan in plans] == [all_of(model.plan_for(1000, 5, 1)) for model in models]
-
-
-def test_what_differs_in_one_size_shares_no_plan_and_another_seed_does():
+    models = [logistic(**{"n_public": 1000, name: one}) for name in ("adjacency", "n_public") for one in OTHERS[name]]
+    models += [logistic(**{name: one}) for name in OTHERS for one in OTHERS[name] if name != "adjacency"]
     sizes = [(1000, 5, 1), (1001, 5, 1), (1000, 6, 1), (1000, 5, 3)]
-    plans = [planned(logistic(), *each) for each in sizes]
-    assert [(plan.n_samples, plan.n_features, plan.n_models) for plan in plans] == sizes
-    assert [planned(logistic(random_state=None), *each) for each in sizes] == plans
-    assert all(planned(logistic(), *each) is plan for each, plan in zip(sizes, plans, strict=True))
+    asked = [*((logistic(), *size) for size in sizes), *((model, *sizes[0]) for model in models)]
+    plans = [planned(*each) for each in asked]
+    assert len({id(plan) for plan in plans}) == len(plans)
+    for plan, (model, *size) in zip(plans, asked, strict=True):
+        made = model.plan_for(*size)
+        assert type(plan) is type(made) and plan.event == made.event
+        assert repr((plan.facts, plan.options(), plan.choice)) == repr((made.facts, made.options(), made.choice))
+    assert planned(logistic(random_state=None), *sizes[0]) is plans[0]
 
 
 def test_what_is_shared_holds_nothing_of_a_fit():
@@ -84,3 +73,6 @@ def test_what_is_shared_holds_nothing_of_a_fit():
     del model, X
     gc.collect()
     assert [one() for one in gone] == [None] * 3
+    before = _planned.cache_info().currsize  # where the number of rows is secret, nothing is kept of it
+    planned(logistic(adjacency="add-remove", n_public=1000), 987, 5, 1)
+    assert _planned.cache_info().currsize == before

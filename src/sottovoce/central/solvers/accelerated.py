@@ -46,7 +46,7 @@ from sottovoce._validation import whole_number
 from sottovoce.central.calibration import check_share, share_by_rule
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE
-from sottovoce.central.plan import Plan, Solution, TrainingFacts
+from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts
 from sottovoce.central.split import Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import AcceleratedPass
@@ -106,11 +106,7 @@ class AcceleratedPlan(Plan):
         "accelerated full-batch DP-SCD with secret dual variables: adaptive composition of Gaussian mechanisms on "
         "a grid, no subsampling"
     )
-    in_order = True
-    takes_weights = True
-    takes_persons = True
-    cuts_persons = True
-    takes_released_norm = True
+    takes, cuts_persons = Takes.SUMS | Takes.WEIGHTS, True
     averaged: ClassVar[float] = 0.45  # share of the passes, the last ones, that a model is the mean of
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`

@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from sottovoce.central.core import Asked, Release
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
@@ -28,9 +28,7 @@ class ConstantPlan(Plan):
     losses = (Squared,)
     mechanism = "one noisy sum of the labels, cut to their bounds: a Gaussian mechanism on a grid"
     proof = "docs/privacy/gaussian_on_a_grid.md"
-    in_order = True
-    takes_persons = True
-    takes_released_norm = True
+    takes = Takes.SUMS
 
     def check(self) -> None:
         if self.intercept == 0.0:

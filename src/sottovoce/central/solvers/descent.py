@@ -50,7 +50,7 @@ from sottovoce.central.calibration import SHORT_BY_WISH, share_by_rule
 from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import StepRule
-from sottovoce.central.plan import Plan, Solution, TrainingFacts
+from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts
 from sottovoce.central.solvers.sgd import AVERAGED, Walk
 from sottovoce.central.split import AFTER_STEPS, Split, unshortened
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
@@ -90,9 +90,7 @@ class _FullBatches(Plan):
 
     losses, alone = (Logistic,), True
     proof = "docs/privacy/dp_sgd.md"
-    in_order = True
-    takes_persons = True
-    takes_released_norm = True
+    takes = Takes.SUMS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -37,7 +37,7 @@ from sottovoce._validation import number, whole_number
 from sottovoce.central.coefficient_sets import L1, CoefficientSet, coefficient_set
 from sottovoce.central.core import Asked, Release, Steps
 from sottovoce.central.data.labels import BeginModel
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.central.sums.selection import TICKS, BeginScores, ColumnChoice, MoveAlong, Scores
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, ExponentialMechanism
@@ -74,7 +74,7 @@ class FrankWolfePlan(PlanInSet):
 
     solver = "frank-wolfe"
     proof = "docs/privacy/frank_wolfe.md"
-    takes_persons = True
+    takes = Takes.PERSONS
 
     n_steps_given: int | None = None  # number of steps; None follows a public rule
 

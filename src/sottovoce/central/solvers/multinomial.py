@@ -38,7 +38,7 @@ from sottovoce.central.core import Asked, Release, Tell
 from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET
-from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Solution
+from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Solution, Takes
 from sottovoce.central.solvers.accelerated import damping_for, passes_by_rule, person_sum, wanted_passes
 from sottovoce.central.solvers.descent import far_steps, pays, steps_for
 from sottovoce.central.solvers.without_noise import Exact, UnprotectedPlan
@@ -72,10 +72,7 @@ class MultinomialPlan(Plan):
         "mechanisms on a grid, no subsampling"
     )
     joint = True
-    in_order = True
-    takes_persons = True
-    cuts_persons = True
-    takes_released_norm = True
+    takes, cuts_persons = Takes.SUMS, True
 
     n_passes: int | None = None  # public number of passes; None follows the rule `passes_for`
     # Whether steps (`sottovoce.central.solvers.descent`) take the place of passes; None follows public facts.

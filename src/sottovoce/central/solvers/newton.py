@@ -41,7 +41,7 @@ from sottovoce.central.core import Asked, Release, Steps
 from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.row_memory import DUAL
 from sottovoce.central.newton_schedule import PATIENT, QUICK, Curvature, NewtonSchedule, NewtonSteps, Pace
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.central.split import Split, unshortened
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import NewtonPass
@@ -64,9 +64,7 @@ class NewtonPlan(Plan):
         "Gaussian mechanisms on a grid, no subsampling"
     )
     proof = "docs/privacy/newton.md"
-    in_order = True
-    takes_persons = True
-    takes_released_norm = True
+    takes = Takes.SUMS
 
     # Public number of passes after the Gram matrix, the one for the labels included; None follows a rule.
     n_passes: int | None = None

@@ -37,7 +37,7 @@ import numpy as np
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.newton_schedule import QUICK, Pace
 from sottovoce.central.noisy_moments import radius_of_noise
-from sottovoce.central.plan import Solution, Unpenalised
+from sottovoce.central.plan import Solution, Takes, Unpenalised
 from sottovoce.central.solvers.newton import GRAM_SHARE, NewtonPlan
 from sottovoce.central.split import Split
 from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
@@ -62,7 +62,9 @@ class OneStepPlan(NewtonPlan):
         "Newton steps with secret dual variables, then the information matrix once and the gradient twice: adaptive "
         "composition of Gaussian mechanisms on a grid, no subsampling"
     )
-    takes_persons = False  # rows of one person are not independent, so that no standard error would be right
+    takes = (
+        NewtonPlan.takes & ~Takes.PERSONS
+    )  # rows of one person are not independent, so that no standard error would be right
 
     pace: ClassVar[Pace] = QUICK  # w_0 needs to be near alone, and intervals were measured so
     calibration_share: ClassVar[float] = 0.0  # type: ignore[misc]  # no option: a slope would be a further estimate

@@ -48,7 +48,7 @@ from sottovoce._validation import number as number_within
 from sottovoce._validation import whole_number
 from sottovoce.central.core import Asked, Keep, Release
 from sottovoce.central.data.labels import BeginModel
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.central.split import Split, State, averaged, median, unshortened
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.histograms import DISTANCE_BINS, CountDistances, clip_grid, distances_mechanism
@@ -96,9 +96,7 @@ class RefinementPlan(Plan):
         "mechanisms on a grid, no subsampling"
     )
     proof = "docs/privacy/refinement.md"
-    in_order = True
-    takes_persons = True
-    takes_released_norm = True
+    takes = Takes.SUMS
 
     n_passes: int | None = None  # public number of passes after the Gram matrix; None follows a rule
 

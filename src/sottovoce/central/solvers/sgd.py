@@ -29,7 +29,7 @@ from typing import Final
 from sottovoce._validation import magnitude
 from sottovoce._validation import number as number_within
 from sottovoce.central.core import Asked, Release, Tell, replay
-from sottovoce.central.plan import Plan, Solution, TrainingFacts
+from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.central.sums.samples import SampledGradient, refuse_rare_samples, sampled_noise
@@ -144,8 +144,7 @@ class SGDPlan(Plan):
     solver = "sgd"
     mechanism = "DP-SGD: adaptive composition of Poisson-subsampled Gaussian mechanisms on a grid"
     proof = "docs/privacy/dp_sgd.md"
-    takes_persons = True
-    takes_released_norm = True
+    takes = Takes.PERSONS | Takes.RELEASED_NORM
 
     # Step eta on the gradient of the mean loss, for rows scaled to norm 1; None follows a public rule.
     learning_rate: float | None = None

@@ -23,7 +23,7 @@ from typing import Final
 from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Tell
 from sottovoce.central.noisy_moments import NoisyMoments
-from sottovoce.central.plan import Plan, Solution, Unpenalised
+from sottovoce.central.plan import Plan, Solution, Takes, Unpenalised
 from sottovoce.central.split import Scales, Split
 from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
 from sottovoce.central.sums.whole_numbers import most_rows
@@ -52,9 +52,7 @@ class SufficientStatisticsPlan(Plan):
         "afterwards"
     )
     proof = "docs/privacy/sufficient_statistics.md"
-    in_order = True
-    takes_persons = True
-    takes_released_norm = True
+    takes = Takes.SUMS
 
     # Release a location and a scale of the labels first, and clip labels at a multiple of the scale: less noise where
     # the public bounds are wide. False takes the bounds themselves and spends nothing on scales.

@@ -25,7 +25,7 @@ from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import TARGET, WEIGHT
 from sottovoce.central.kernels import passes
 from sottovoce.central.parallel import Team
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.randomness import Purpose
 
 _CHECK_EVERY = 5  # epochs between two looks at the duality gap, which cost about an epoch each
@@ -49,8 +49,7 @@ class UnprotectedPlan(Plan):
     The whole training is one question to rows in memory, and its answer is exact.
     """
 
-    takes_persons = True
-    takes_released_norm = True
+    takes = Takes.PERSONS | Takes.RELEASED_NORM
     proof = "none: this run is not private"
     words: ClassVar[str] = "the exact minimiser, unprotected"
     # Name of the gap in the receipt, and the least number that it can be.
@@ -106,7 +105,7 @@ class NonPrivatePlan(UnprotectedPlan):
     solver = "sdca (no privacy)"
     mechanism = "stochastic dual coordinate ascent without noise"
     unit = "epochs"
-    takes_weights = True
+    takes = UnprotectedPlan.takes | Takes.WEIGHTS
 
     def exact(self, part: Part) -> Exact:
         rows, y, order = part.rows, part.memory.whole(TARGET), part.coins.generator(Purpose.SHUFFLING)

@@ -23,7 +23,7 @@ from sottovoce._validation import number as number_within
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, TARGET
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.central.solvers.sgd import Batches
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
@@ -56,7 +56,7 @@ class Minibatch(Plan):
         "mini-batch DP-SCD with secret dual variables: adaptive composition of Poisson-subsampled Gaussian "
         "mechanisms on a grid"
     )
-    takes_released_norm = True
+    takes = Takes.RELEASED_NORM
 
     batch_size: float | None = None
     epochs: float | None = None

@@ -26,7 +26,7 @@ from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part, Rows, norm_bounds
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels import passes
-from sottovoce.central.plan import Plan, Solution
+from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.central.solvers.sgd import safe_rate
 from sottovoce.central.split import AFTER_STEPS, Scales, Split, State, one_by_one
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_sum
@@ -65,7 +65,7 @@ class Primal(Plan):
         "grid, no subsampling"
     )
     proof = "docs/privacy/comparison_solvers.md"
-    takes_released_norm = True
+    takes = Takes.RELEASED_NORM
 
     learning_rate: float | None = None
     clipping_norm: float | None = None
