@@ -10,14 +10,13 @@ from sottovoce._validation import choice, in_full
 from sottovoce.central.calibration import share_by_rule
 from sottovoce.central.plan import HARDLY_ANY_NOISE, Plan, Takes, TrainingFacts
 from sottovoce.central.solvers.accelerated import AcceleratedPlan
-from sottovoce.central.solvers.constant import ConstantPlan
 from sottovoce.central.solvers.descent import DescentPlan, MomentumPlan
 from sottovoce.central.solvers.multinomial import MultinomialPlan, NonPrivateMultinomialPlan
 from sottovoce.central.solvers.newton import NewtonPlan
 from sottovoce.central.solvers.one_step import OneStepPlan
 from sottovoce.central.solvers.refinement import RefinementPlan
 from sottovoce.central.solvers.sgd import SGDPlan
-from sottovoce.central.solvers.sufficient_statistics import SufficientStatisticsPlan
+from sottovoce.central.solvers.sufficient_statistics import ConstantPlan, SufficientStatisticsPlan
 from sottovoce.central.solvers.without_noise import NonPrivatePlan
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.exceptions import ParameterError

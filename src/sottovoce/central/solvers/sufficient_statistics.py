@@ -1,13 +1,17 @@
-r"""Sufficient statistics with noise (AdaSSP), for the squared loss: one release, and intervals for free.
+r"""One release for the squared loss: sufficient statistics with noise (AdaSSP), or a mean.
 
-With rows |x_i| <= 1 and labels t_i in [-1, 1] (centred, clipped and scaled), u_i = (x_i, c t_i), the second moments
-sum_i u_i u_i' + E are released once: X'X, X't and t't together, by one Gaussian mechanism in coordinates whose length
-is the Frobenius norm. c^2 = 1/2 gives X'X and X't 4/9 of mu^2 each and t't the rest.
-Wang's AdaSSP [1]_ splits it in three and spends a part on the smallest eigenvalue; here that is read off the released
-matrix. Labels are clipped at a multiple of their released scale, which grows with the public sqrt(mu sqrt(n / d)), so
-that clipping fades as the noise does.
+*AdaSSP.* With rows |x_i| <= 1 and labels t_i in [-1, 1] (centred, clipped and scaled), u_i = (x_i, c t_i), the second
+moments sum_i u_i u_i' + E are released once: X'X, X't and t't together, by one Gaussian mechanism in coordinates whose
+length is the Frobenius norm. c^2 = 1/2 gives X'X and X't 4/9 of mu^2 each and t't the rest. Wang's AdaSSP [1]_ splits
+it in three and spends a part on the smallest eigenvalue; here that is read off the released matrix. Labels are clipped
+at a multiple of their released scale, which grows with the public sqrt(mu sqrt(n / d)), so that clipping fades as the
+noise does.
 
 What becomes of the matrix: `sottovoce.central.noisy_moments`. Privacy: ``docs/privacy/sufficient_statistics.md``.
+
+*Where noise would hide every slope* the model is constant: one noisy mean of the labels. The whole budget goes into one
+sum of labels, cut to their public bounds. Where mu n is small, passes over rows release more noise than a table can
+tell, and their model is worse than this one by more than the noise of a mean.
 
 References
 ----------
@@ -20,18 +24,23 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Final
 
+import numpy as np
+
 from sottovoce._validation import number
-from sottovoce.central.core import Asked, Keep, Tell
+from sottovoce.central.core import Asked, Keep, Release, Tell
 from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.plan import Plan, Solution, Takes, Unpenalised
 from sottovoce.central.split import Scales, Split
+from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
 from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
 from sottovoce.central.sums.whole_numbers import most_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 from sottovoce.privacy.adjacency import Adjacency
+from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
+_MEAN: Final = "a noisy mean of the labels: the model predicts it for every row"
 _WORDS: Final = "X'X, X'y and y'y of the scaled rows and clipped labels, noisy"
 
 _LABEL_WEIGHT: Final = math.sqrt(0.5)
@@ -121,3 +130,39 @@ class SufficientStatisticsPlan(Plan):
             n_rows = float(moments.gram[-1, -1]) / self.facts.entry**2
         found = moments.least_squares(n_rows)
         return Unpenalised(clip * found.estimates, clip * found.standard_errors)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstantPlan(Plan):
+    """Plan of a noisy mean of the labels; it has no options."""
+
+    solver = "constant"
+    losses = (Squared,)
+    mechanism = "one noisy sum of the labels, cut to their bounds: a Gaussian mechanism on a grid"
+    proof = "docs/privacy/gaussian_on_a_grid.md"
+    takes = Takes.SUMS
+
+    def check(self) -> None:
+        if self.intercept == 0.0:
+            raise ParameterError(
+                "solver='constant' predicts one number for every row, so it needs an intercept. Give "
+                "fit_intercept=True, or use solver='auto'."
+            )
+
+    @property
+    def total(self) -> ClippedSum:
+        """The sum of labels, with all of mu^2 that a bound on the rows leaves."""
+        assert self.label_bound is not None
+        mu = gaussian_mu(self.epsilon, self.delta) * math.sqrt(1.0 - self.facts.share_of_norm)
+        return clipped_sum(self.neighbours, self.label_bound, 1.0 / mu)
+
+    def details(self) -> dict[str, object]:
+        assert self.label_bound is not None
+        return {"noise of the mean": self.total.mechanism.noise_std / self.n_samples / self.label_bound}
+
+    def train(self) -> Asked[Solution]:
+        total = self.total
+        ask = SumOfTargets(total.clip, total.ticks_per_unit)
+        (noisy,) = yield Release(_MEAN, ask, total.mechanism, (1, 1))
+        mean = float(np.clip(noisy / self.n_samples, -total.clip, total.clip))
+        return self.solution([np.zeros(1)], 1, offset=mean)
