@@ -107,7 +107,7 @@ def compared(fits: Fits, who: str, names: list[str], epsilons: list[float], seed
             ]
             if len(both[0]) != seeds or len(both[1]) != seeds:
                 continue
-            for metric in both[0][0]:
+            for metric in both[1][0]:  # ours has more: accuracy with the objective of that name
                 mine, peer = ([figures[metric] for figures in each] for each in both)
                 mark, gain = cells.compared(mine, peer, metric)
                 yield half, name, epsilon, metric, sum(mine) / seeds, sum(peer) / seeds, mark, gain
