@@ -31,8 +31,8 @@ _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
 # Mu n, and mu n over the root of the number of weights, below which the noise of slopes is more than they explain
-# (squared loss): where predictions get a slope, and where they do not, as refinement gives them none.
-_HIDDEN, _BARE = (35.0, 10.0), (60.0, 20.0)
+# (squared loss): where predictions get a slope, and where they do not; and mu n from which refinement does without.
+_HIDDEN, _BARE, _REFINED = (35.0, 10.0), (60.0, 20.0), 100.0
 _LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
 _PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables, or
 _PLENTY_EACH: Final = 4.0  # mu n over the number of weights, up to
@@ -130,7 +130,7 @@ def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tu
         return usual, _TOGETHER
     information = gaussian_mu(facts.epsilon, facts.delta) * facts.n_samples / math.sqrt(facts.n_models)
     seen = information / facts.n_weights**1.5
-    refined = (known >= _BARE[0] or not slope) and facts.n_weights <= _MOST_REFINED
+    refined = (known >= _REFINED or not slope) and facts.n_weights <= _MOST_REFINED
     if facts.loss.name == "squared" and refined and seen >= _ENOUGH_SQUARED:
         return "refinement", (
             f"squared loss, {facts.n_weights} weights and mu n / d^1.5 = {seen:.3g}, at least {_ENOUGH_SQUARED:g}: a "
