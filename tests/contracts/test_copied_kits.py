@@ -13,8 +13,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.hardening.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
-from sottovoce.vertical.flare.hardening.gate import Gate
-from sottovoce.vertical.flare.register import Register
+from sottovoce.vertical.flare.hardening.gate import Door, _Run
 from sottovoce.vertical.flare.site_file import Caps
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.general.messages import Describe
@@ -54,10 +53,10 @@ class Chain(LedgerBudget):
 
 
 class Federation:
-    """A coordinator and its memory; gates around chains."""
+    """A coordinator and its memory; doors around chains."""
 
     def __init__(self, folder):
-        self.heads, self.register = LedgerHeads(folder), Register(folder / "register.db")
+        self.heads, self.kit = LedgerHeads(folder), make_site(folder / "kit")
         self.lab, self.north = (Identity(authority().identity(folder / name, name)) for name in ("insurer", "north"))
         self.number = itertools.count(1)
         self.raw = Frame(new_session(), 1, Describe().encode()).encode()
@@ -70,13 +69,12 @@ class Federation:
             entries.extend(f"{next(self.number):x}" for _ in range(charges))
             return Done().encode()
 
-        gate = Gate()
-        gate._line = PartyEnd(self.north, "north", "insurer", "job")
-        gate._register, gate._site, gate._closed = self.register, SimpleNamespace(caps=Caps()), ""
-        gate._party = SimpleNamespace(budget=Chain(entries), parts={}, handle=handle)
+        door = Door(self.kit)
+        party = SimpleNamespace(budget=Chain(entries), parts={}, handle=handle)
+        door._run = _Run(PartyEnd(self.north, "north", "insurer", "job"), "train", "", party, Caps())
 
         def carry(sealed):
-            answer = gate.answer(sealed, caller="server")
+            answer = door.answer(sealed, "server")
             if lost and len(entries) > before:
                 raise ConnectionError
             return answer
@@ -147,15 +145,14 @@ class Kit:
     def run(self, purpose="train", charged=True):
         """Do a run; return whether all of it was answered. What is refused is refused for the ledger."""
         job = f"job{next(self.runs)}"
-        gate = Gate(purpose)
-        gate.open(self.kit, run=job)
+        door = Door(self.kit)
         told = partial(self.heads.told, "north", job)
-        line = Line(Coordinator(gate, job, known=self.heads.known("north"), told=told))
+        line = Line(Coordinator(door, job, known=self.heads.known("north"), told=told, purpose=purpose))
         replies = [line.ask(Describe())]
         if charged:
             labels = np.resize([1.0, -1.0], 40)
             replies.append(line.ask(TrainOnLabels(labels, "logistic", 0.1, 0.0, 0.1, 0.05, job)))
-        gate.close()
+        door.close()
         refused = [reply.reason for reply in replies if isinstance(reply, Refused)]
         assert len(refused) in (0, len(replies))
         lines = [line.reason for line in entries(self.kit.state / "register.db") if line.outcome == "turned away"]

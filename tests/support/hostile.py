@@ -47,8 +47,8 @@ def lies() -> None:
 
     def answer(self: Any, raw: object, number: int, content: bytes, ledger: str) -> Any:
         name, first = (Path(os.environ["TRIAL_KIT"]) / "lie.txt").read_text().split()
-        counts[self._run] = counts.get(self._run, 0) + 1  # the first one begins the run
-        told = LIES[name](content) if counts[self._run] > int(first) else content
+        counts[self.run] = counts.get(self.run, 0) + 1  # the first one begins the run
+        told = LIES[name](content) if counts[self.run] > int(first) else content
         return honest(self, raw, number, told, ledger) if isinstance(told, bytes) else told
 
     PartyEnd.answer = answer  # type: ignore[method-assign]

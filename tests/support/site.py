@@ -59,18 +59,20 @@ def authority() -> Authority:
 
 
 class Coordinator:
-    """The coordinator's end of the line with a gate; as a party for `support.party.Line`."""
+    """The coordinator's end of the line with a door; as a party for `support.party.Line`."""
 
     name = "north"
 
-    def __init__(self, gate: Any, run: str = "job1", *, known: str = "", told: Any = lambda entry: None) -> None:
+    def __init__(
+        self, door: Any, run: str = "job1", *, known: str = "", told: Any = lambda entry: None, purpose: str = "train"
+    ) -> None:
         with tempfile.TemporaryDirectory() as folder:
             identity = Identity(authority().identity(Path(folder), "insurer"))
-        self.gate, self.end = gate, CoordinatorEnd(identity, "insurer", self.name, run, known, told)
+        self.door, self.end = door, CoordinatorEnd(identity, "insurer", self.name, run, known, told, purpose)
 
     def handle(self, raw: bytes) -> Any:
         """Return the answer to a request, out of its envelope."""
-        return self.end.ask(raw, 1.0, lambda sealed: self.gate.answer(sealed, caller="server"))
+        return self.end.ask(raw, 1.0, lambda sealed: self.door.answer(sealed, "server"))
 
 
 def people(n: int = 40, *, labelled: bool = False, seed: int = 0) -> pd.DataFrame:

@@ -105,6 +105,8 @@ ANSWERS: Final = CLOSED.answers
 """What the owner of a table can allow, by name."""
 ANSWERS_TO: Final = CLOSED.answers_to
 """All requests that a party answers, each with those answers of which one must be allowed."""
+NAMES: Final = {code: kind.__name__ for code, kind in CLOSED.kinds.items()}
+"""The same by number, for who writes down what was asked."""
 
 
 def repertoire(protocols: Any) -> Repertoire:

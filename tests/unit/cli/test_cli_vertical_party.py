@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from sottovoce._kept import PrivateFolder
 from sottovoce.cli import app
 from sottovoce.cli.vertical import party as party_command
-from sottovoce.vertical.flare.hardening.gate import Gate
+from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
@@ -139,15 +139,14 @@ def test_the_site_runs_after_it_has_said_so(kit, monkeypatch):
 
 def test_status_tells_requests_charges_and_refusals(kit):
     assert "nothing was asked yet" in run("status", kit.folder).stdout
-    gate = Gate()
-    gate.open(kit, run="job1")
-    line = Line(Coordinator(gate))
+    door = Door(kit)
+    line = Line(Coordinator(door))
     line.ask(Describe())
     line.ask(train(0.05))
     line.ask(train(0.12))
     line.ask(ShowColumns())
-    gate.answer(b"", caller="bank")
-    gate.close()
+    door.answer(b"", "bank")
+    door.close()
     facts = json.loads(run("status", kit.folder, "--json").stdout)
     (job,) = facts["runs"]
     assert (job["run"], job["rounds"], job["refusals"]) == ("job1", 4, 3)

@@ -15,7 +15,7 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Answering, Parties, handled
 from sottovoce.vertical.flare.progress import Progress
-from sottovoce.vertical.mechanisms import ANSWERS_TO
+from sottovoce.vertical.mechanisms import NAMES
 from sottovoce.vertical.protocols.general.messages import Close
 from sottovoce.vertical.wire import FRAME_BYTES, code_of
 
@@ -28,7 +28,6 @@ _LEAST: Final = 0.2  # seconds that a call has, however late it is
 _GRACE: Final = 5.0  # seconds beyond the time limit that a call has to notice it by itself
 _FAREWELL: Final = 5.0  # seconds that a party has at most to say goodbye: one that has not answered before will not now
 _PAUSE: Final = 1.0  # seconds before a request is sent again after the line failed
-_NAMES: Final = {kind.code: kind.__name__ for kind in ANSWERS_TO}
 _RESUME: Final = "then resume this run: no answer is paid for twice."
 
 
@@ -140,4 +139,4 @@ class FlareParties(Parties):
 
 
 def _asked(raw: bytes) -> str:
-    return _NAMES.get(code_of(raw[FRAME_BYTES:]), "something")
+    return NAMES.get(code_of(raw[FRAME_BYTES:]), "something")

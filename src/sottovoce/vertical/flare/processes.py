@@ -28,6 +28,7 @@ _AWAY_SECONDS: Final = 30.0  # without the coordinator, after which a run is ove
 _GRACE_SECONDS: Final = 5.0  # for what is being computed, when a site is stopped
 _STATUS_SECONDS: Final = 0.3
 _LOG_BYTES: Final = 20_000_000
+_MOST_LINES: Final = 20  # of a log in an hour, from one place in the code
 _LOG: Final = logging.getLogger(__name__)
 
 
@@ -109,7 +110,8 @@ def site_process(kit: Kit) -> Iterator[None]:
     with closing(_held(kit)), _mask(0o077):
         check_site(kit)
         log = RotatingFileHandler(kit.state / "log.txt", maxBytes=_LOG_BYTES, backupCount=1, encoding="utf-8")
-        log.setFormatter(logging.Formatter("%(asctime)s - %(name)s - %(levelname)s - %(message)s"))
+        log.setFormatter(logging.Formatter("%(asctime)s - %(name)s - %(levelname)s - %(message).5000s"))
+        log.addFilter(Seldom())
         root, variables = logging.getLogger(), {
             "SSL_CERT_FILE": str(kit.authority), "SSL_CERT_DIR": str(kit.state / "no-certificates"),
         }  # fmt: skip
@@ -128,6 +130,29 @@ def site_process(kit: Kit) -> Iterator[None]:
                 os.environ |= {} if value is None else {name: value}
             _, tempfile.tempdir, level = before
             root.setLevel(level)
+
+
+class Seldom(logging.Filter):
+    """Takes so many lines an hour from one place in the code, and then tells how many more there were.
+
+    So nobody who is refused again and again brings what happened before out of the log.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._counts: dict[tuple[str, int], tuple[int, int]] = {}  # by place: the hour, and lines in it
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        place, hour = (record.pathname, record.lineno), int(record.created) // 3600
+        last, count = self._counts.get(place, (hour, 0))
+        left_out = max(0, count - _MOST_LINES) if hour != last else 0
+        count = 1 if hour != last else count + 1
+        self._counts[place] = hour, count
+        if count > _MOST_LINES:
+            return False
+        if left_out:
+            record.msg = f"({left_out:,} more like this one before it) {record.msg}"
+        return True
 
 
 def check_site(kit: Kit) -> None:

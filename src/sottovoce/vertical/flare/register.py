@@ -24,6 +24,7 @@ CREATE TABLE IF NOT EXISTS requests (
     outcome TEXT NOT NULL, reason TEXT NOT NULL, times INTEGER NOT NULL
 );
 CREATE INDEX IF NOT EXISTS by_coordinator ON requests (coordinator);
+CREATE TABLE IF NOT EXISTS begun (run TEXT PRIMARY KEY);
 """
 _EMPTY: Final[dict[str, str | int]] = {
     **dict.fromkeys(("run", "coordinator", "purpose", "caller", "session", "kind", "outcome", "reason"), ""),
@@ -88,6 +89,14 @@ class Register:
 
     # ------------------------------------------------------------------ writing
 
+    def begin(self, run: str) -> bool:
+        """Write down that a run begins; return False where it began before, in whatever process, asked or not."""
+        with self._lock:
+            self._at_the_door.clear()
+            is_new = self._file.execute("INSERT OR IGNORE INTO begun VALUES (?)", (run,)).rowcount == 1
+        self.settle()  # after a power cut it began, too
+        return is_new
+
     def enter(self, caps: Caps, coordinator: str, n_bytes: int, **facts: str | int) -> tuple[int, str]:
         """Write a request down before it is answered; return a number for `answered`, and a shortage.
 
@@ -146,9 +155,6 @@ class Register:
 
     # ------------------------------------------------------------------ reading
 
-    def knows(self, run: str) -> bool:
-        return bool(self._found("SELECT 1 FROM requests WHERE run = :run LIMIT 1", run=run))
-
     def runs(self) -> list[dict[str, Any]]:
         """Return what each run asked, in the order in which they began: from when to when, counts, and who."""
         return self._found(
@@ -164,9 +170,9 @@ class Register:
             "WHERE outcome IN (:away, :refused) GROUP BY reason ORDER BY MAX(time) DESC LIMIT 100"
         )
 
-    def _found(self, query: str, **more: str) -> list[dict[str, Any]]:
+    def _found(self, query: str) -> list[dict[str, Any]]:
         with self._lock:
-            return [dict(row) for row in self._file.execute(query, {"away": TURNED_AWAY, "refused": REFUSED, **more})]
+            return [dict(row) for row in self._file.execute(query, {"away": TURNED_AWAY, "refused": REFUSED})]
 
 
 def _over(caps: Caps, n_requests: int, used: int, n_bytes: int) -> str:

@@ -52,7 +52,7 @@ from sottovoce.vertical.wire import Frame, Message, Refused, decode
 
 _LOG: Final = logging.getLogger(__name__)
 _MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
-_FAILED: Final = "it failed there; the party's own log says more"
+FAILED: Final = "it failed there; the party's own log says more"
 _ELSEWHERE: Final = "it was made in another process; make the party in the one that uses it"
 
 
@@ -362,7 +362,7 @@ class Party:
                 return Refused(str(fault)).encode()
             except StorageError:  # what is not on record must not leave
                 _LOG.exception("the journal of party %r", self.name)
-                return Refused(_FAILED).encode()
+                return Refused(FAILED).encode()
 
     def _settle(self, session: Session) -> None:
         """Let the account know the last answer of a session, and what stands behind it, if it does not yet."""
@@ -382,10 +382,10 @@ class Party:
             answer = Refused(str(refusal)[:_MOST_REASON]).encode()
         except (MachineError, StorageError):
             raise
-        except Exception as error:  # its message could quote a row, and its class tell about one
+        except (Exception, SystemExit) as error:  # its message could quote a row, and its class tell about one
             places = "".join(traceback.format_tb(error.__traceback__))
             _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
-            answer = Refused(_FAILED).encode()
+            answer = Refused(FAILED).encode()
         owed = step.release
         if owed is None and step.charged:  # it is not on record: what stands behind it nobody else has
             owed = Release(step.charged, answer, step.model, secrets.token_bytes(16))
@@ -455,7 +455,7 @@ class Party:
                 self.on_keeping(model, part)
         except OSError:
             _LOG.exception("the models of party %r", self.name)
-            raise MachineError(_FAILED) from None
+            raise MachineError(FAILED) from None
         self._models[model] = part
 
     def _become(self, people: list[str] | None, rows: NDArray[np.int64] | None) -> None:

@@ -1,9 +1,7 @@
 """The gate between a run and a party: who is answered, how much, and what is written down; attacks on it."""
 
-import logging
 import stat
 import threading
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -11,32 +9,33 @@ import pytest
 from sottovoce.exceptions import StorageError
 from sottovoce.vertical.flare.hardening import gate as gate_module
 from sottovoce.vertical.flare.hardening.envelope import _parts
-from sottovoce.vertical.flare.hardening.gate import Door, Gate
+from sottovoce.vertical.flare.hardening.gate import Door
+from sottovoce.vertical.flare.processes import Seldom
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
 from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
-from support.site import Coordinator, make_site, people
+from support.site import Coordinator, make_ledger, make_site, people
 
 FRAME = Frame(bytes(16), 1, Describe().encode()).encode()
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
 
 
 class Open:
-    """A gate that is open, with the party's side of a channel."""
+    """A door at which a run has begun, with the coordinator's side of a channel."""
 
     name = "north"
 
-    def __init__(self, folder, more="", *, purpose="train", **facts):
+    def __init__(self, folder, more="", *, purpose="train", run="job1", **facts):
         self.kit = make_site(folder, site=DATA + more, **facts)
-        self.gate = Gate(purpose)
-        self.gate.open(self.kit, run="job1")
-        self.coordinator = Coordinator(self.gate)
+        self.door = Door(self.kit)
+        self.coordinator = Coordinator(self.door, run, purpose=purpose)
 
     def handle(self, raw):
         return self.coordinator.handle(raw)
@@ -48,7 +47,7 @@ class Open:
 
     def reason_unsigned(self, raw, caller="server"):
         """Return why something without an envelope is refused."""
-        return decode(_parts(self.gate.answer(raw, caller=caller))[2]).reason
+        return decode(_parts(self.door.answer(raw, caller))[2]).reason
 
     @property
     def entries(self):
@@ -117,7 +116,7 @@ def test_a_request_that_is_larger_than_the_cap_never_reaches_the_party(tmp_path,
     assert "1,000 bytes in all" in site.reason(bytes(1_000_000))
 
 
-@pytest.mark.parametrize("broken", [ValueError("row 17 has 3.5"), MemoryError()])
+@pytest.mark.parametrize("broken", [ValueError("row 17 has 3.5"), MemoryError(), SystemExit(3.5)])
 def test_what_fails_there_is_one_sentence_and_its_values_are_nowhere(site, monkeypatch, caplog, broken):
     def fail(self, raw):
         raise broken
@@ -129,7 +128,7 @@ def test_what_fails_there_is_one_sentence_and_its_values_are_nowhere(site, monke
 
 
 def test_nothing_raises_even_where_the_register_is_gone(site):
-    site.gate._register.close()
+    site.door._register.close()
     assert site.reason(Frame(new_session(), 1, Describe().encode()).encode()).startswith("it failed there")
     assert site.reason_unsigned(b"").startswith("it failed there")
 
@@ -137,9 +136,8 @@ def test_nothing_raises_even_where_the_register_is_gone(site):
 # ------------------------------------------------------------------ a run as a whole
 
 
-@pytest.mark.parametrize("purpose", ["sell", None, ["train"]])
-def test_another_purpose_is_refused(tmp_path, purpose):
-    site = Open(tmp_path, purpose=purpose)
+def test_another_purpose_is_refused(tmp_path):
+    site = Open(tmp_path, purpose="sell")
     assert "a run is to train or to score" in site.reason(FRAME)
     assert site.entries[0].outcome == "turned away"
     assert "named no people to be scored" in Open(tmp_path / "score", purpose="score").reason(FRAME)
@@ -147,8 +145,7 @@ def test_another_purpose_is_refused(tmp_path, purpose):
 
 def asked_at(door, run, *, purpose="train", request=Describe):
     """Return what a door answers to a request of a run, which it begins, and the coordinator's side of it."""
-    coordinator = Coordinator(SimpleNamespace(answer=lambda raw, caller: door.answer(raw, caller)), run)
-    coordinator.end._purpose = purpose.encode()
+    coordinator = Coordinator(door, run, purpose=purpose)
     return decode(coordinator.handle(Frame(new_session(), 1, request().encode()).encode())), coordinator
 
 
@@ -162,20 +159,6 @@ def test_one_run_at_a_time(tmp_path):
     assert "its process began again since this run began" in late.reason
     refused, _ = asked_at(door, "job3", purpose="sell")
     assert "a run is to train or to score; this one is to 'sell'" in refused.reason
-
-
-def test_a_beginning_that_somebody_sends_again_begins_nothing(tmp_path):
-    """Neither in this process nor in a later one, and the run that is under way goes on."""
-    kit = make_site(tmp_path, site=DATA)
-    sent, door = [], Door(kit)
-    end = Coordinator(None, "job1").end
-    end.ask(None, 1.0, lambda raw: sent.append(raw) or door.answer(raw, "server"))
-    end.ask(FRAME, 1.0, lambda raw: door.answer(raw, "server"))
-    _, current = asked_at(door, "job2")
-    assert "this run began there before" in decode(_parts(door.answer(sent[0], "server"))[2]).reason
-    assert isinstance(decode(current.handle(Frame(bytes(16), 1, Describe().encode()).encode())), Description)
-    door.close()
-    assert "this run began there before" in decode(_parts(Door(kit).answer(sent[0], "server"))[2]).reason
 
 
 def test_what_is_computed_is_waited_for_and_nothing_else_begins(tmp_path, monkeypatch):
@@ -200,9 +183,9 @@ def test_a_run_ends_when_the_coordinator_says_so_or_is_away(tmp_path):
     door = Door(kit)
     for end in (lambda coordinator: coordinator.handle(b""), lambda coordinator: door.close()):
         _, coordinator = asked_at(door, new_session().hex())
-        party = door._gate._party
+        party = door._run.party
         end(coordinator)
-        assert door._gate._party is None
+        assert door._run.party is None
         with pytest.raises(StorageError, match="the journal is closed"):
             party._journal.check_open()
     assert "it answers the coordinator alone" in decode(_parts(door.answer(FRAME, "server"))[2]).reason
@@ -217,16 +200,42 @@ def test_a_table_that_cannot_be_read_is_quoted_nowhere(tmp_path, caplog):
     assert "TableError" in caplog.text
     assert f"sottovoce vertical party {tmp_path} --check" in caplog.text  # which quotes the cell to its owner
     assert "secret" not in caplog.text + str(site.entries)
-    site.gate.close()
-    assert Open(tmp_path, "[cap]\n").reason(FRAME).startswith("its site could not be opened")
+    site.door.close()
+    assert Open(tmp_path, "[cap]\n", run="job2").reason(FRAME).startswith("its site could not be opened")
     assert "unknown section [cap]" in caplog.text
 
 
-def test_nothing_is_answered_before_the_run_and_the_log_is_not_filled(tmp_path, caplog):
-    gate = Gate()
-    for _ in range(100):
-        assert "no run has begun there" in decode(gate.answer(b"", caller="server")).reason
-    assert sum(record.levelno == logging.WARNING for record in caplog.records) == 21
+def test_whoever_is_refused_again_and_again_does_not_fill_the_log(tmp_path, caplog):
+    """Of each place in the code so many lines an hour are taken, then how many there were; others are not held back."""
+    site, seldom = Open(tmp_path), Seldom()
+    for _ in range(1000):
+        site.reason_unsigned(b"x" * 50_000, "y" * 50_000)
+    site.reason(Frame(new_session(), 1, ShowColumns().encode()).encode())
+    *lines, last = filter(seldom.filter, caplog.records)
+    assert len(lines) == 20
+    assert "refused in run job1: ShowColumns" in last.getMessage()
+    lines[0].created += 3600
+    assert seldom.filter(lines[0])
+    assert lines[0].getMessage().startswith("(980 more like this one before it) refused in run")
+
+
+@pytest.mark.parametrize("broken", [SystemExit(3), RuntimeError("row 17")])
+def test_whatever_a_handler_ends_with_there_is_a_reply_and_one_charge(tmp_path, monkeypatch, broken):
+    """A library that ends the process ends a thread of a line alone: the coordinator would wait."""
+    site = Open(tmp_path, '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n')
+    book = make_ledger(tmp_path)
+    line = Line(site)
+
+    def fail(*_, **__):
+        raise broken
+
+    monkeypatch.setattr(ReleasedLabelsPlan, "solve", fail)
+    raw = line.frame(TRAIN)
+    first = site.handle(raw)
+    assert decode(first).reason == "it failed there; the party's own log says more"
+    assert site.handle(raw) == first
+    assert isinstance(line.ask(Describe()), Description)
+    assert len(book.history("people")) == 1
 
 
 # ------------------------------------------------------------------ parts of models
@@ -243,17 +252,15 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
     assert isinstance(Line(site).ask(TRAIN), Payload)
     assert seen == [True]
     assert stat.S_IMODE(path.stat().st_mode) == 0o600
-    site.gate.close()
-    scoring = Gate("score")
-    scoring.open(site.kit, run="job2")
-    reply = Line(Coordinator(scoring, "job2")).ask(Score("m1"))
+    reply = Line(Coordinator(site.door, "job2", purpose="score")).ask(Score("m1"))
     assert isinstance(reply, Payload)
     assert len(reply.numbers) == 8
 
 
 def test_a_part_that_cannot_be_kept_is_not_said_to_be(site):
     """And the step is not used up: it is answered when there is room again."""
-    party = site.gate._party
+    Line(site).ask(Describe())
+    party = site.door._run.party
     raw, keep = Line(site).frame(TRAIN), party.on_keeping
 
     def full(*_):

@@ -65,9 +65,9 @@ def seal(identity: Identity, envelope: Envelope, content: bytes) -> bytes:
 
 
 def unseal(
-    identity: Identity, raw: bytes, *, kind: str, sender: str, receiver: str, run: str
+    identity: Identity, raw: bytes, *, kind: str, sender: str, receiver: str, run: str | None = None
 ) -> tuple[Envelope, bytes]:
-    """Return the head and the content of an envelope that ``sender`` has signed for ``receiver`` in this run.
+    """Return the head and the content of an envelope that ``sender`` has signed for ``receiver``, in this run or any.
 
     Anything else is a `MessageError`.
     """
@@ -86,7 +86,7 @@ def unseal(
         raise MessageError(str(error).removesuffix(".")) from None
     for what, found, wanted in (
         ("kind", envelope.kind, kind), ("sender", envelope.sender, sender), ("receiver", envelope.receiver, receiver),
-        ("run", envelope.run, run), ("content", envelope.content, _digest(content)),
+        ("run", envelope.run, envelope.run if run is None else run), ("content", envelope.content, _digest(content)),
     ):  # fmt: skip
         if found != wanted:
             raise MessageError(f"its envelope is signed by {sender!r} for the {what} {found[:60]!r}, not {wanted!r}")
@@ -119,50 +119,38 @@ class _End:
     """One end of the line between the coordinator and a party in one run: ``name`` is here, ``other`` there."""
 
     def __init__(self, identity: Identity, name: str, other: str, run: str) -> None:
-        self._identity, self._name, self._other, self._run = identity, name, other, run
+        self._identity, self._name, self._other, self.run = identity, name, other, run
         self._here, self._there, self._number = secrets.token_hex(16), "", 0
-        self._lock = threading.Lock()
 
     def _seal(self, kind: str, number: int, content: bytes, **more: Any) -> bytes:
         envelope = Envelope(
-            kind=kind, sender=self._name, receiver=self._other, run=self._run, number=number, here=self._here,
+            kind=kind, sender=self._name, receiver=self._other, run=self.run, number=number, here=self._here,
             there=self._there, content=_digest(content), certificate=self._identity.certificate,
             **{"request": "", "strangers": 0, **more},
         )  # fmt: skip
         return seal(self._identity, envelope, content)
 
-    def _unseal(self, kind: str, raw: bytes) -> tuple[Envelope, bytes]:
-        return unseal(self._identity, raw, kind=kind, sender=self._other, receiver=self._name, run=self._run)
-
 
 class PartyEnd(_End):
-    """The party's end; it counts the ``strangers``: what was not the coordinator's, and was turned away."""
+    """The party's end; ``strangers`` counts what was not the coordinator's, and was turned away."""
 
     strangers = 0
 
-    def open(self, raw: object) -> tuple[Envelope, bytes]:
-        """Return the head and the content of a request of the coordinator; by any other nothing is changed.
+    def take(self, envelope: Envelope, content: bytes) -> bool:
+        """Take a request that the coordinator has signed for this run, and tell whether it begins the run.
 
-        A `MessageError` says that it is not one, is for another process, or is not newer than the last one.
+        A `MessageError` says that it is for another process, or is not newer than the last one; nothing is changed.
         """
-        with self._lock:
-            try:
-                if not isinstance(raw, bytes):
-                    raise MessageError(f"a request is bytes; this is {type(raw).__name__}")
-                envelope, content = self._unseal(REQUEST, raw)
-                first = not envelope.there and content.isalpha()  # what the run is to do: a word, and no request is one
-                if self._there not in ("", envelope.here) or not (first or envelope.there == self._here):
-                    raise MessageError(
-                        f"its envelope is signed by {self._other!r} for other processes than these: a kit is in use "
-                        "twice, or a process of the run began again"
-                    )
-                if envelope.number <= self._number:
-                    raise MessageError(f"it is request {envelope.number} of this run, and {self._number} came before")
-            except MessageError:
-                self.strangers += 1
-                raise
-            self._there, self._number = envelope.here, envelope.number
-            return envelope, content
+        begins = not envelope.there and content.isalpha()  # what the run is to do: a word, and no request is one
+        if self._there not in ("", envelope.here) or not (begins or envelope.there == self._here):
+            raise MessageError(
+                f"its envelope is signed by {self._other!r} for other processes than these: a kit is in use twice, or "
+                "a process of the run began again"
+            )
+        if envelope.number <= self._number:
+            raise MessageError(f"it is request {envelope.number} of this run, and {self._number} came before")
+        self._there, self._number = envelope.here, envelope.number
+        return begins
 
     def answer(self, raw: object, number: int, content: bytes, ledger: str) -> bytes:
         """Return the answer to a request; number 0 where that was turned away, and whose it was is not known."""
@@ -184,6 +172,7 @@ class CoordinatorEnd(_End):
         purpose: str = "train",
     ) -> None:  # fmt: skip
         super().__init__(identity, name, other, run)
+        self._lock = threading.Lock()
         self._known, self._told, self._purpose = known, told, purpose.encode()
 
     def ask(self, content: bytes | None, seconds: float, carry: Callable[[bytes], object]) -> object:
@@ -208,7 +197,9 @@ class CoordinatorEnd(_End):
             return raw  # whoever asked says so
         whose = f"what came as the answer of party {self._other!r} is not taken:"
         try:
-            envelope, answer = self._unseal(ANSWER, raw)
+            envelope, answer = unseal(
+                self._identity, raw, kind=ANSWER, sender=self._other, receiver=self._name, run=self.run
+            )
         except MessageError as error:
             raise PartyError(f"{whose} {error}.") from None
         if envelope.request != _digest(_head(sent)):
