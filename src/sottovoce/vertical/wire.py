@@ -240,10 +240,22 @@ class Done(Message, code=4):
     """It is done, and there is nothing to tell."""
 
 
+MOST_REASON: Final = 1000  # letters that are told of a reason: it may quote a name that somebody made up
+
+
 class Refused(Message, code=5):
     """It was not done; ``reason`` tells nothing about the data."""
 
     reason: str
+
+
+def refusal(raw: object) -> str:
+    """Return the reason in what should be a `Refused`, whoever made it; empty where it is none."""
+    if isinstance(raw, bytes):
+        with suppress(MessageError):
+            found = decode(raw, (Refused,))
+            return found.reason[:MOST_REASON] if isinstance(found, Refused) else ""
+    return ""
 
 
 class Payload(Message, code=16):

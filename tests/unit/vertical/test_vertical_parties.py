@@ -1,5 +1,6 @@
 """The line between coordinator and parties: what is counted, what is refused, and what never crosses."""
 
+import itertools
 import logging
 import math
 import re
@@ -203,6 +204,20 @@ def test_a_budget_refuses_scores():
     free = Party(np.ones((3, 2)), name="p")
     free.adopt("m", Part(np.ones(2), 0.5))
     assert request(free, Score("m")).numbers == pytest.approx(2.5)
+
+
+@pytest.mark.parametrize("kind", [np.asarray, sp.csr_matrix])
+@pytest.mark.filterwarnings("error")
+def test_scores_are_numbers_whatever_rows_and_weights_are(kind):
+    """Where they leave the doubles they are cut: a failure would tell of a row."""
+    sizes = [1e-300, 1.0, 1e139, 1e150, 1e308]
+    for entry, weight, intercept in itertools.product([*sizes, -1e308], sizes, [0.0, -1e308]):
+        party = Party(kind([[entry, entry], [1.0, 0.0]]), name="p")
+        party.adopt("m", Part(np.array([weight, -weight]), intercept))
+        told = request(party, Score("m")).numbers
+        assert np.abs(told).max() <= 1e140
+        exact = min(max(weight + intercept, -1e140), 1e140)
+        assert told[1] == exact
 
 
 def test_without_a_budget_it_is_recorded():

@@ -19,10 +19,9 @@ from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
 from sottovoce.vertical.protocols.scoring.messages import Score
-from sottovoce.vertical.wire import Done, Frame, Message, Refused, decode, new_session
+from sottovoce.vertical.wire import MOST_REASON, Done, Frame, Message, Refused, decode, new_session
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
-_MOST_REASON: Final = 1000  # letters, as of a party that does what it should
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -131,7 +130,7 @@ class Parties(ABC):
                 replies[name] = reply
             else:
                 assert isinstance(reply, Refused)
-                refused = refused or f"party {name!r} refused {asked}: {in_one_line(reply.reason[:_MOST_REASON])}"
+                refused = refused or f"party {name!r} refused {asked}: {in_one_line(reply.reason[:MOST_REASON])}"
         if fault or refused:
             raise PartyError(fault or refused)
         return replies

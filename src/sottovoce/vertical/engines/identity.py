@@ -150,17 +150,17 @@ def session_certificate(name: str) -> tuple[bytes, bytes]:
 
 def check_session_certificate(whose: str, certificate: str) -> None:
     """Refuse what a partner's TLS links could not be known by."""
-    from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric import ec
 
     words = f"the session certificate of {whose}"
-    shown = _certificate(words, certificate)
-    if not isinstance(shown.public_key(), ec.EllipticCurvePublicKey):
-        raise EngineError(f"{words} is not of the kind that sessions use.")
+    shown, is_known = _certificate(words, certificate), False
     try:
+        is_known = isinstance(shown.public_key(), ec.EllipticCurvePublicKey)
         shown.verify_directly_issued_by(shown)
-    except (InvalidSignature, ValueError, TypeError):
-        raise EngineError(f"{words} is not self-signed.") from None
+    except Exception:  # the partner itself has made it, of whatever it likes
+        raise EngineError(f"{words} is not {'self-signed' if is_known else 'of the kind that sessions use'}.") from None
+    if not is_known:
+        raise EngineError(f"{words} is not of the kind that sessions use.")
     _in_time(words, shown)
 
 

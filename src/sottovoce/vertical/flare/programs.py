@@ -42,7 +42,7 @@ from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.plan import own_model_name
-from sottovoce.vertical.wire import Refused, decode
+from sottovoce.vertical.wire import refusal
 
 ALIGNMENT: Final = "alignment.json"
 _PEOPLE: Final = "people.json"  # of a run that may be resumed, in its checkpoint
@@ -52,7 +52,6 @@ _LOG: Final = logging.getLogger(__name__)
 _ALIGNING_SECONDS: Final = 600.0  # that a party has at least for an answer of the alignment
 _OPENING_SECONDS: Final = 120.0  # that a party has at least to read its table
 _FAREWELL_SECONDS: Final = 5.0
-_MOST_REASON: Final = 1000  # letters, as of a party that does what it should
 
 
 def execute(kit: Any, run: str, call: Call) -> dict[str, Any]:
@@ -116,9 +115,8 @@ class _Doing:
             except ConnectionError:
                 raise PartyError(f"party {name!r} is gone: its process ended or its line is cut.") from None
             if said != b"":
-                reason = decode(said, (Refused,)) if isinstance(said, bytes) else None
-                why = reason.reason if isinstance(reason, Refused) else "bring all sites to the same version"
-                raise PartyError(f"party {name!r} did not begin the run: {in_one_line(why[:_MOST_REASON])}")
+                why = refusal(said) or "bring all sites to the same version"
+                raise PartyError(f"party {name!r} did not begin the run: {in_one_line(why)}")
 
         self._each(opened)
 

@@ -48,10 +48,9 @@ from sottovoce.vertical.protocol import (
 )
 from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
 from sottovoce.vertical.protocols.alignment.psi import announce
-from sottovoce.vertical.wire import Frame, Message, Refused, decode
+from sottovoce.vertical.wire import MOST_REASON, Frame, Message, Refused, decode
 
 _LOG: Final = logging.getLogger(__name__)
-_MOST_REASON: Final = 1000  # letters; a refusal may quote a name that the coordinator made up
 FAILED: Final = "it failed there; the party's own log says more"
 _ELSEWHERE: Final = "it was made in another process; make the party in the one that uses it"
 
@@ -379,7 +378,7 @@ class Party:
         try:
             answer = self._run(session, step, self._decoded(frame))
         except RefusalError as refusal:
-            answer = Refused(str(refusal)[:_MOST_REASON]).encode()
+            answer = Refused(str(refusal)[:MOST_REASON]).encode()
         except (MachineError, StorageError):
             raise
         except (Exception, SystemExit) as error:  # its message could quote a row, and its class tell about one

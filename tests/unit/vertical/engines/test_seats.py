@@ -8,6 +8,7 @@ import sys
 import types
 from dataclasses import replace
 from functools import partial
+from ssl import DER_cert_to_PEM_cert, PEM_cert_to_DER_cert
 
 import pytest
 
@@ -21,7 +22,7 @@ from sottovoce._version import __version__
 from sottovoce.vertical.engines import seat
 from sottovoce.vertical.engines import site as installed
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.identity import Identity, session_certificate
+from sottovoce.vertical.engines.identity import Identity, check_session_certificate, session_certificate
 from sottovoce.vertical.engines.seat import Seat, SessionCard, on_this_machine
 from sottovoce.vertical.engines.site import ComputeSite
 from support.authority import Authority, _pem
@@ -264,6 +265,20 @@ def test_a_session_certificate_that_has_ended_is_refused(take, monkeypatch):
         bank = take("bank")
     mine, third = take("insurer"), take("clinic")
     _refused(mine, [mine.card, bank.card, third.card], "the session certificate of 'bank' ended on")
+
+
+def test_a_session_certificate_of_whatever_a_partner_likes_is_refused_in_words():
+    """One bit of each byte changed: keys of no kind, points of no curve, other dates. None but a last byte may pass."""
+    pem = session_certificate("bank")[1].decode()
+    der, taken = PEM_cert_to_DER_cert(pem), 0
+    for at in range(len(der)):
+        other = DER_cert_to_PEM_cert(der[:at] + bytes([der[at] ^ 1 << at % 8]) + der[at + 1 :])
+        try:
+            check_session_certificate("'bank'", other)
+            taken += 1
+        except EngineError as error:
+            assert str(error).startswith("the session certificate of 'bank' ")
+    assert taken <= 1
 
 
 def test_fingerprints_that_owners_told_each_other_must_match(take, folders):

@@ -3,10 +3,12 @@
 import csv
 import io
 import json
+import re
 import stat
 import threading
 from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -14,11 +16,13 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical import VerticalLogisticRegression
+from sottovoce.vertical.flare.hardening.envelope import PartyEnd
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.parties import FlareParties
 from sottovoce.vertical.flare.programs import COMPARISON, PREDICTIONS
 from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
+from sottovoce.vertical.wire import Done, Refused
 from support.run_sites import NAMES, N, Sites
 from support.waiting import until
 
@@ -158,6 +162,18 @@ def test_what_goes_wrong_is_in_the_status_of_the_run(tmp_path: Path) -> None:
     (sites.kits[1].folder / "people.csv").unlink()
     gone = sites.run(sites.begin(parameters=EXACT))
     assert "its site could not be opened; the party's own log says why" in gone["error"]
+
+
+@pytest.mark.parametrize("said", [b"x", b"SVM3" + bytes(10), Done().encode(), Refused("row\n17" * 9999).encode(), None])
+def test_whatever_a_party_says_at_the_beginning_is_its_own_word(tmp_path: Path, monkeypatch: Any, said: Any) -> None:
+    sites = Sites(tmp_path)
+    answer = PartyEnd.answer
+    monkeypatch.setattr(
+        PartyEnd, "answer", lambda end, raw, n, content, entry: said and answer(end, raw, n, said or content, entry)
+    )
+    told = sites.run(sites.begin(parameters=EXACT))
+    assert told["phase"] == "failed"
+    assert re.match(r"party '(north|bank)' did not begin the run: [^\n]{10,1200}$", told["error"]), told["error"]
 
 
 def test_a_run_is_written_down_and_found_again(tmp_path: Path) -> None:

@@ -21,7 +21,7 @@ from sottovoce.vertical.mechanisms import NAMES
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import FAILED, Party
-from sottovoce.vertical.wire import Frame, Refused, code_of, decode
+from sottovoce.vertical.wire import Frame, Refused, code_of, refusal
 
 _LOG: Final = logging.getLogger(__name__)
 _NOT_OPEN: Final = "its site could not be opened; the party's own log says why"
@@ -148,8 +148,7 @@ class Door:
         if shortage:
             return self._turned_away(run, shortage, raw, caller, kind)
         answer = run.party.handle(raw)
-        refused = decode(answer, (Refused,)) if code_of(answer) == Refused.code else None
-        reason = refused.reason if isinstance(refused, Refused) else ""
+        reason = refusal(answer)
         self._register.answered(number, coordinator, len(answer), reason)
         if reason:
             _LOG.warning("refused in run %s: %s: %s", run.end.run, kind, reason)
