@@ -7,6 +7,7 @@ order, and signed by everybody else who has a key. After all of it the honest re
 import datetime
 import itertools
 import shutil
+import tracemalloc
 from dataclasses import fields, replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -18,7 +19,7 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import CARD, Identity
 from sottovoce.vertical.engines.seat import read_canonical
-from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelope, Signed, _parts, seal
+from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelope, Signed, _parts, head_of, seal
 from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.party import Party
@@ -189,6 +190,16 @@ def test_a_field_of_lists_in_lists_is_no_field_however_deep_they_are(run):
     head = _parts(run.sealed(b""))[0].decode()
     for depth in range(500, 1000):
         assert read_canonical(Envelope, head.replace(f'"{REQUEST}"', "[" * depth + "]" * depth)) is None, depth
+
+
+def test_nothing_is_copied_of_a_head_that_is_too_long():
+    """Its length is what somebody says."""
+    raw = b"SVE1" + b"\xff" * 6 + bytes(50_000_000)
+    tracemalloc.start()
+    assert head_of(raw) is None
+    assert _parts(raw)[0] == b""
+    assert tracemalloc.get_traced_memory()[1] < 1_000_000
+    tracemalloc.stop()
 
 
 def test_a_party_says_nothing_long_by_how_many_it_turned_away(run):

@@ -19,7 +19,7 @@ import pytest
 from sottovoce.papers import frank_wolfe
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
-from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO, _covered
+from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
 from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect
 from sottovoce.vertical.protocols.alignment.psi import announce
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
@@ -108,7 +108,7 @@ def reached(pair):
 
 
 def make_pair(path=()):
-    answers = {name for name, answer in ANSWERS.items() if _covered(answer)}
+    answers = {name for name, answer in ANSWERS.items() if answer.is_covered}
     pair = Pair(TABLES, {*answers, *(each.answer.name for each in STUDIED)}, STUDIED)
     for slot, message in path:
         pair.ask(slot, message, known=True)

@@ -12,7 +12,7 @@ import numpy as np
 from sottovoce._numerics import Vector
 from sottovoce.privacy.events import Event, GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
-from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, event_text, within
+from sottovoce.vertical.protocol import Answered, PartyFacts, Protocol, Request, event_text, within
 from sottovoce.vertical.wire import Done, Payload
 
 
@@ -56,6 +56,5 @@ class RoundsKeep(Request, code=246):
 
 
 ROUNDS = Protocol(
-    Answer("noisy-rounds", "send noisy sums; what stays with it is exact", charged=True),
-    requests=(RoundsStep, RoundsKeep),
+    "noisy-rounds", "send noisy sums; what stays with it is exact", (RoundsStep, RoundsKeep), charged=True
 )

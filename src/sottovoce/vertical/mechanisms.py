@@ -10,7 +10,7 @@ from typing import Any, Final
 
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.protocol import Answer, Protocol, Request
+from sottovoce.vertical.protocol import Protocol, Request
 from sottovoce.vertical.protocols.alignment import messages as alignment
 from sottovoce.vertical.protocols.exact import messages as exact
 from sottovoce.vertical.protocols.frank_wolfe import messages as frank_wolfe
@@ -21,82 +21,71 @@ from sottovoce.vertical.protocols.secure import messages as secure
 from sottovoce.vertical.wire import Message
 
 PROTOCOLS: Final = (
-    Protocol(None, (general.Describe, general.Afford, general.Close)),
+    Protocol("", "what everybody may know", (general.Describe, general.Afford, general.Close)),
     Protocol(
-        Answer(
-            "alignment",
-            "tell which of the people whom it is asked about it holds, and how many it holds; take those in common",
-            public=True,
-        ),
+        "alignment",
+        "tell which of the people whom it is asked about it holds, and how many it holds; take those in common",
         (alignment.Intersect, alignment.AlignTo),
+        public=True,
     ),
     Protocol(
-        Answer(
-            "exact",
-            "show its columns as they are, for a training without noise, and keep weights that it did not train, so "
-            "that they can be scored: one exact sum over the columns of each row, of the asker's choice",
-        ),
+        "exact",
+        "show its columns as they are, for a training without noise, and keep weights that it did not train, so that "
+        "they can be scored: one exact sum over the columns of each row, of the asker's choice",
         (exact.ShowColumns, exact.KeepWeights),
     ),
     Protocol(
-        Answer(
-            "local-models", "train a private model of its columns on labels that it is sent, and keep it", private=True
-        ),
+        "local-models",
+        "train a private model of its columns on labels that it is sent, and keep it",
         (local_models.TrainOnLabels,),
+        private=True,
     ),
+    Protocol("frank-wolfe", "name columns by private selection", (frank_wolfe.TrainOnBall,), private=True),
     Protocol(
-        Answer("frank-wolfe", "name columns by private selection", private=True), (frank_wolfe.TrainOnBall,)
-    ),
-    Protocol(
-        Answer(
-            "secure",
-            "compute noisy sums over all parties' columns with the partners that its owner named, by an engine of "
-            "secure computation, and keep its part of the model that follows from them",
-            private=True,
-        ),
+        "secure",
+        "compute noisy sums over all parties' columns with the partners that its owner named, by an engine of secure "
+        "computation, and keep its part of the model that follows from them",
         (secure.Invite, secure.Connect, secure.Join, secure.Poll),
+        private=True,
     ),
     Protocol(
-        Answer(
-            "score",
-            "one exact number for each of its rows, by a model that it trained or was given at home",
-            beyond="a score tells about the row that is scored, which its budget does not cover; score other people's "
-            "rows with a party object without a budget",
-        ),
+        "score",
+        "one exact number for each of its rows, by a model that it trained or was given at home",
         (scoring.Score,),
+        beyond="a score tells about the row that is scored, which its budget does not cover; score other people's rows "
+        "with a party object without a budget",
     ),
-)  # fmt: skip
+)
 
 
 class Repertoire:
     """What a party answers, and what its owner can allow, by the protocols that it knows.
 
-    Raises `ParameterError` if one is no protocol, or two have different requests of one kind or different answers of
-    one name.
+    Raises `ParameterError` if one is no protocol, two have different requests of one kind, or two different ones one
+    name.
 
     ``answers``: what the owner of a table can allow, by name.
-    ``answers_to``: for each request those answers of which one must be allowed; without any it is always answered. Any
-    other message is refused.
+    ``answers_to``: for each request those protocols of which one must be allowed; without any it is always answered.
+    Any other message is refused.
     ``kinds``: the same requests, by their numbers.
     """
 
     def __init__(self, protocols: Sequence[Protocol]) -> None:
-        self.answers: dict[str, Answer] = {}
-        self.answers_to: dict[type[Request], tuple[Answer, ...]] = {}
+        self.answers: dict[str, Protocol] = {}
+        self.answers_to: dict[type[Request], tuple[Protocol, ...]] = {}
         self.kinds: dict[int, type[Request]] = {}
         for each in protocols:
             if not isinstance(each, Protocol):
                 raise ParameterError(f"protocols must be Protocol objects; got {each!r}.")
-            leave = () if each.answer is None else (each.answer,)
-            for answer in leave:
-                if self.answers.setdefault(answer.name, answer) != answer:
-                    raise ParameterError(f"two protocols have the name {answer.name!r} for what they give away.")
+            if each.name and self.answers.setdefault(each.name, each) != each:
+                raise ParameterError(f"two protocols have the name {each.name!r} for what they give away.")
             for request in each.requests:
                 if self.kinds.setdefault(request.code, request) is not request:
                     raise ParameterError(
                         f"two protocols answer messages of kind {request.code}: "
                         f"{self.kinds[request.code].__name__} and {request.__name__}."
                     )
+                leave = (each,) if each.name else ()
                 self.answers_to[request] = self.answers_to.get(request, ()) + leave
 
 
@@ -104,7 +93,7 @@ CLOSED: Final = Repertoire(PROTOCOLS)
 ANSWERS: Final = CLOSED.answers
 """What the owner of a table can allow, by name."""
 ANSWERS_TO: Final = CLOSED.answers_to
-"""All requests that a party answers, each with those answers of which one must be allowed."""
+"""All requests that a party answers, each with those protocols of which one must be allowed."""
 NAMES: Final = {code: kind.__name__ for code, kind in CLOSED.kinds.items()}
 """The same by number, for who writes down what was asked."""
 
@@ -121,7 +110,7 @@ def repertoire(protocols: Any) -> Repertoire:
 PRIVATE: Final = frozenset(name for name, answer in ANSWERS.items() if answer.private)
 
 
-def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Answer] = ANSWERS) -> frozenset[str]:
+def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Protocol] = ANSWERS) -> frozenset[str]:
     """Return the names that a party allows, given what its owner said, whether it has a budget, and what it knows.
 
     Raises `ParameterError` if a name is none, or is one that no budget can be charged for.
@@ -134,7 +123,7 @@ def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Answer] 
     for name in answers:
         if not isinstance(name, str) or name not in known:
             raise ParameterError(f"answers must be a set of names out of {listed}; got {name!r} among them.")
-    beyond = sorted(name for name in answers if not _covered(known[name]))
+    beyond = sorted(name for name in answers if not known[name].is_covered)
     if limited and beyond:
         raise ParameterError(
             f"answers has {beyond[0]!r}, which has no noise, so that no budget can be charged for it. Leave it out, or "
@@ -143,7 +132,9 @@ def allowed_answers(answers: Any, *, limited: bool, known: Mapping[str, Answer] 
     return frozenset(answers)
 
 
-def why_unanswered(request: type[Message], names: Sequence[Answer], answers: Collection[str], limit: str | None) -> str:
+def why_unanswered(
+    request: type[Message], names: Sequence[Protocol], answers: Collection[str], limit: str | None
+) -> str:
     """Return why a request is not answered by a party that allows ``answers``; empty if it is.
 
     One of ``names`` must be among them, where there are any; ``limit`` is the party's budget in words, None where it
@@ -155,11 +146,6 @@ def why_unanswered(request: type[Message], names: Sequence[Answer], answers: Col
         return names[0].beyond
     allowed = ", ".join(map(repr, sorted(answers))) or "nothing"
     why = f"it does not answer {request.__name__}, which is part of {' and '.join(repr(each.name) for each in names)}"
-    if limit is not None and not _covered(names[0]):
+    if limit is not None and not names[0].is_covered:
         why = f"its budget is {limit}, none covers {names[0].name!r}, and {why}"
     return f"{why}; its owner allows {allowed}: see Party(..., answers=...)"
-
-
-def _covered(answer: Answer) -> bool:
-    """Tell whether a budget can be charged for it, or need not be."""
-    return answer.private or answer.charged or answer.public

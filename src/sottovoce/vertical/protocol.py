@@ -186,11 +186,15 @@ class Desk:
 
 
 @dataclass(frozen=True)
-class Answer:
-    """A name by which the owner of a table allows requests."""
+class Protocol:
+    """A line of the closed list, `sottovoce.vertical.mechanisms`: requests, and a name by which an owner allows them.
 
-    name: str
+    Several protocols may have the same request: leave for any of them will do.
+    """
+
+    name: str  # empty: always answered
     about: str  # what is given away under it, in words
+    requests: "tuple[type[Request], ...]"
     # its releases carry noise: a budget is charged for them, and a party with one allows them unless told otherwise
     private: bool = False
     charged: bool = False  # a budget can be charged for it
@@ -198,6 +202,11 @@ class Answer:
     # what it gives away is public in every statement: no budget is charged for it, and a party with one allows it
     # unless told otherwise
     public: bool = False
+
+    @property
+    def is_covered(self) -> bool:
+        """Whether a budget can be charged for it, or need not be."""
+        return self.private or self.charged or self.public
 
 
 Answered = Generator[Event | None, Desk, Reply]
@@ -211,11 +220,3 @@ class Request(Message):
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Any]:
         raise NotImplementedError
-
-
-@dataclass(frozen=True)
-class Protocol:
-    """A line of the closed list, `sottovoce.vertical.mechanisms`."""
-
-    answer: Answer | None  # None is always answered
-    requests: tuple[type[Request], ...]  # several protocols may have the same one: any of their answers will do

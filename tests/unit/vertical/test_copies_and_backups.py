@@ -13,7 +13,7 @@ from sottovoce.privacy.events import GaussianEvent, NothingReleased
 from sottovoce.vertical import Party
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.protocol import Answer, Protocol, Request
+from sottovoce.vertical.protocol import Protocol, Request
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
@@ -44,7 +44,7 @@ class Begin(Request, code=251):
         return Done()
 
 
-TELLS = Protocol(Answer("tells", "tell", private=True), (Tell, Begin))
+TELLS = Protocol("tells", "tell", (Tell, Begin), private=True)
 
 
 @pytest.fixture

@@ -13,7 +13,7 @@ from sottovoce.report.comparison import made_again
 from sottovoce.vertical import Party, VerticalLogisticRegression, split_columns
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import PROTOCOLS, Repertoire
-from sottovoce.vertical.protocol import Answer, Protocol, Request
+from sottovoce.vertical.protocol import Protocol, Request
 from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
 from sottovoce.vertical.wire import Message
 
@@ -54,7 +54,7 @@ class Studied(VerticalLogisticRegression):
         return SumPlan(**facts)
 
 
-STUDY = Protocol(Answer("sum-for-study", "the sum of a table", charged=True), (Sum,))
+STUDY = Protocol("sum-for-study", "the sum of a table", (Sum,), charged=True)
 
 
 def parties(**more):
@@ -101,10 +101,10 @@ def test_what_does_not_go_together():
         pass
 
     with pytest.raises(ParameterError, match="two protocols answer messages of kind 65001"):
-        Repertoire([STUDY, Protocol(None, (Other,))])
+        Repertoire([STUDY, Protocol("", "", (Other,))])
     with pytest.raises(ParameterError, match="two protocols have the name 'exact'"):
-        Party(X, name="clinic", protocols=[Protocol(Answer("exact", "everything"), ())])
-    assert Repertoire([*PROTOCOLS, STUDY, STUDY]).answers_to[Sum] == (STUDY.answer, STUDY.answer)
+        Party(X, name="clinic", protocols=[Protocol("exact", "everything", ())])
+    assert Repertoire([*PROTOCOLS, STUDY, STUDY]).answers_to[Sum] == (STUDY, STUDY)
 
 
 def test_a_receipt_of_a_form_cannot_be_made_again_and_says_so():

@@ -46,7 +46,7 @@ from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution, checked
 from sottovoce.vertical.estimators.choices import known_options
 from sottovoce.vertical.estimators.sparse import VerticalLasso
-from sottovoce.vertical.protocol import Answer, Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
+from sottovoce.vertical.protocol import Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
 from sottovoce.vertical.protocols.exact.plan import keep_weights
 from sottovoce.vertical.protocols.frank_wolfe.messages import check_ball
 from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
@@ -356,8 +356,7 @@ class PublishedBallPlan(PrivateBallPlan):
 
 
 PROTOCOL = Protocol(
-    Answer("lou-cheung", "what Lou and Cheung (2018) print, for study", charged=True),
-    requests=(PublishedBallStart, PublishedBallStep),
+    "lou-cheung", "what Lou and Cheung (2018) print, for study", (PublishedBallStart, PublishedBallStep), charged=True
 )
 
 

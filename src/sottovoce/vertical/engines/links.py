@@ -51,7 +51,8 @@ class Links:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
         self._links: dict[int, _Link] = {}
-        self._made: list[asyncio.WriteTransport] = []  # all lines, from before their handshake: all are cut at the end
+        # all lines but those of strangers that were cut, from before their handshake: all are cut at the end
+        self._made: set[asyncio.WriteTransport] = set()
         self._complete, self._over = asyncio.Event(), asyncio.Event()
 
     def open(self) -> None:
@@ -147,7 +148,7 @@ class Links:
 
     async def _called(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         """Take a call, if it is of a lower rank that has none yet, and has the certificate of that rank."""
-        self._made.append(writer.transport)
+        self._made.add(line := writer.transport)
         with contextlib.suppress(OSError, EngineError, asyncio.IncompleteReadError):
             if self._tls is not None:
                 await writer.start_tls(self._tls.server)
@@ -157,6 +158,7 @@ class Links:
                 self._joined(rank, reader, writer)
                 return
         writer.transport.abort()
+        self._made.discard(line)  # nobody fills the memory with lines
 
     async def _call(self, peer: int) -> None:
         """Call until greeted: what answers first may be a proxy, or a port that is forwarded, before the partner."""
@@ -164,7 +166,7 @@ class Links:
         while True:
             try:
                 reader, writer = await asyncio.open_connection(*self._places[peer], limit=_AHEAD)
-                self._made.append(writer.transport)
+                self._made.add(writer.transport)
                 if self._tls is not None:
                     await writer.start_tls(self._tls.client)
             except ssl.SSLCertVerificationError:

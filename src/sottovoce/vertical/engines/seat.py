@@ -19,7 +19,7 @@ from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate, session_certificate
 from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite, available_engines
 
-_MOST: Final = 20_000  # characters of a card
+MOST_TEXT: Final = 20_000  # characters of a card, or of the head of an envelope
 _Read = TypeVar("_Read")
 _HOST: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9.-]{0,251}[A-Za-z0-9])?")
 
@@ -68,7 +68,7 @@ def read_canonical(kind: type[_Read], text: str) -> _Read | None:
     """Return the dataclass that a text is of, or None: there is one way to write it, and what is read was signed."""
     kinds = {each.name: each.type for each in fields(kind)}  # type: ignore[arg-type]
     try:
-        content = json.loads(text) if len(text) <= _MOST else None
+        content = json.loads(text) if len(text) <= MOST_TEXT else None
         if not isinstance(content, dict) or content.keys() != kinds.keys() or canonical(content) != text:
             return None
     except (ValueError, RecursionError):  # there may be room to read it, and none to write it

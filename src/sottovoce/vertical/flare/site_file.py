@@ -129,8 +129,7 @@ def _check_together(
         raise ParameterError("[caps] people limits alignments, and [data] names no id column. Add it, or leave it out.")
     if budget is not None and answers is not None:
         for name in sorted(answers - SCORING):
-            answer = ANSWERS[name]
-            if not (answer.private or answer.charged or name in ALWAYS):
+            if not ANSWERS[name].is_covered:
                 raise ParameterError(
                     f"[allow] answers has {name!r}, which has no noise, so that no budget covers it. Leave it out, or "
                     "leave [budget] out: then everything that is allowed is answered, however often."

@@ -36,7 +36,6 @@ from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
 from sottovoce.vertical.party.journal import Journal, Model, Release
 from sottovoce.vertical.party.sessions import MachineError, Place, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import (
-    Answer,
     Answered,
     Desk,
     Part,
@@ -480,7 +479,7 @@ class Party:
             self._digested = table, sha.digest()
         return self._digested[1]
 
-    def _not_allowed(self, kind: type[Message], names: tuple[Answer, ...]) -> str:
+    def _not_allowed(self, kind: type[Message], names: tuple[Protocol, ...]) -> str:
         limit = self.budget.limit if self.budget.is_limited else None
         return why_unanswered(kind, names, self.answers, limit)
 

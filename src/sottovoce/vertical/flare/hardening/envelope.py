@@ -25,7 +25,7 @@ from sottovoce._files import write_whole
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity
-from sottovoce.vertical.engines.seat import canonical, read_canonical
+from sottovoce.vertical.engines.seat import MOST_TEXT, canonical, read_canonical
 
 Carry = Callable[[str, bytes, float], object]
 
@@ -99,16 +99,17 @@ def head_of(raw: object) -> Envelope | None:
 
 
 def _head(raw: bytes) -> bytes:
-    return raw[_SIZES.size : _SIZES.size + _SIZES.unpack_from(raw)[1]] if len(raw) >= _SIZES.size else b""
+    """Return the head; empty where there is none, or one that would be copied for nothing."""
+    n_head = _SIZES.unpack_from(raw)[1] if len(raw) >= _SIZES.size else 0
+    return raw[_SIZES.size : _SIZES.size + n_head] if n_head <= MOST_TEXT else b""
 
 
 def _parts(raw: bytes) -> tuple[bytes, bytes, bytes]:
     """Return head, signature and content, as far as there are any."""
-    if len(raw) < _SIZES.size:
-        return b"", b"", b""
-    _, n_head, n_signature = _SIZES.unpack_from(raw)
-    signature = _SIZES.size + n_head
-    return raw[_SIZES.size : signature], raw[signature : signature + n_signature], raw[signature + n_signature :]
+    head = _head(raw)
+    signature = _SIZES.size + len(head)
+    content = signature + _SIZES.unpack_from(raw)[2] if head else len(raw)
+    return head, raw[signature:content] if head else b"", raw[content:]
 
 
 def _digest(content: bytes) -> str:
