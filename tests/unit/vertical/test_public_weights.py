@@ -2,10 +2,8 @@
 
 import math
 
-import numpy as np
 import pytest
 
-from sottovoce.vertical import VerticalLogisticRegression, VerticalRidge, split_columns
 from sottovoce.vertical.protocols.local_models.plan import public_weight
 from sottovoce.vertical.protocols.local_models.trainings import LogisticOnLabelsPlan, SquaredOnLabelsPlan
 
@@ -52,35 +50,3 @@ def test_limits():
     numbers = plan_of(SquaredOnLabelsPlan)
     alone = weight(numbers, is_classification=False)
     assert weight(numbers, n_others=4, is_classification=False) == pytest.approx(alone / 4)
-
-
-def compared(make, n, options, **changed):
-    """Return the measures of a fit on independent columns at three parties, on 4,000 other people."""
-    rng = np.random.default_rng(0)
-    X = rng.uniform(-1.0, 1.0, (n + 4000, 24))
-    z = X @ rng.normal(size=24)
-    z *= 2.0 / z.std()
-    if make is VerticalRidge:
-        y, known = np.clip(z, -8.0, 8.0), {"label_bounds": (-8.0, 8.0)}
-    else:
-        y, known = np.where(rng.random(n + 4000) < 1 / (1 + np.exp(-z)), 1, -1), {"classes": [-1, 1]}
-    norms = dict.fromkeys(("party2", "party3"), math.sqrt(8.0))
-    train, test = (split_columns(X[rows], [8, 8, 8], data_norm=norms) for rows in (slice(n), slice(n, None)))
-    model = make(delta=1e-5, random_state=0, mechanism_options=options, **known, **changed)
-    return model.fit(train, y[:n]).compare(test, y[n:])
-
-
-def test_what_noise_does_not_hide_counts_more_than_it_did():
-    """Columns that are independent: 0.6 / (M - 1) was far too little."""
-    case = {"make": VerticalLogisticRegression, "n": 20_000, "epsilon": 1.0, "labels_public": True}
-    before, now = compared(options={"combination": 0.6}, **case).joint, compared(options=None, **case)
-    assert now.joint["accuracy"] > before["accuracy"] + 0.02
-    assert now.joint["log loss"] < before["log loss"] - 0.05
-    assert now.joint["accuracy"] > now.local["accuracy"] + 0.1
-
-
-def test_what_is_noise_does_not_spoil_the_label_holders_model():
-    case = {"make": VerticalRidge, "n": 600, "epsilon": 0.5}
-    before, now = compared(options={"combination": 0.6}, **case).joint, compared(options=None, **case)
-    assert before["R^2"] < now.local["R^2"] - 0.1
-    assert now.joint["R^2"] > now.local["R^2"] - 0.01
