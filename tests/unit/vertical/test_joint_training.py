@@ -385,8 +385,8 @@ def test_the_receipt_says_what_the_claim_rests_on(make, holds):
     estimator._engines = lambda *_: engines
     plan = estimator.plan(parties())
     rests = "computational and semi-honest: it rests on the protocol ABY3 of spu 1"
-    assert any(rests in each for each in plan.assumptions)
-    assert any("two colluding computing parties" in each for each in plan.not_covered)
+    assert any(rests in each for each in plan.words.assumptions)
+    assert any("two colluding computing parties" in each for each in plan.words.not_covered)
     assert plan.event == model.plan_.event
 
 

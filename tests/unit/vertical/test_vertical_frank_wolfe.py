@@ -156,7 +156,7 @@ def test_private_fit(make, public):
     model = make(labels_public=public, n_steps=4)
     plan = model.plan(ready)
     assert model.fit(ready, y) is model
-    assert model.plan_.details() == plan.details()
+    assert model.plan_.words == plan.words
     assert model.guarantee_.event == plan.event
     assert accountant_for(plan.event).epsilon(plan.event, 1e-4) <= 5.0
     assert model.guarantee_.epsilon == 5.0

@@ -43,7 +43,7 @@ from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import VerticalSolution, checked
+from sottovoce.vertical.coordinator.plan import VerticalSolution, Words, checked
 from sottovoce.vertical.estimators.choices import known_options
 from sottovoce.vertical.estimators.sparse import VerticalLasso
 from sottovoce.vertical.protocol import Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
@@ -324,35 +324,27 @@ class PublishedBallPlan(PrivateBallPlan):
             raise PartyError(f"party {name!r} answered with something that is not a column: {error}") from error
 
     @property
-    def mechanism(self) -> str:
-        return (
+    def words(self) -> Words:
+        """What the paper claims, and what becomes of it."""
+        return self.said(
             "Frank-Wolfe over distributed columns with the noise of Lou and Cheung (2018), for reproduction: the noise "
-            "of a shared column is about 1/n of what the claim needs"
-        )
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
+            "of a shared column is about 1/n of what the claim needs",
             f"to everybody, {self.n_steps} times: the signed column that each party chooses, and a public sketch of it "
             "with noise (the model is a function of them)",
+            **{
+                "epsilon that the paper claims": self.epsilon,
+                "epsilon that holds": self.promised_epsilon,
+                "mean shift mu of all shared columns together": self.mu,
+                "zCDP of all shared columns together": 0.5 * self.mu**2,
+                "noise of a shared column": self.column_std,
+                "noise multiplier of a shared column": self.column.noise_multiplier,
+                "pure epsilon of a choice": {name: self.selection_epsilon(name) for name in self.facts.names},
+                "largest l1 norm that the sum of vertices may have": self.radius * len(self.facts.names),
+                "sketch rows": self.public_sketch.n_rows,
+                "sketch seed": self.sketch_seed,
+                "columns drawn for a step": "all" if self.sampled_columns is None else self.sampled_columns,
+            },
         )
-
-    def details(self) -> dict[str, object]:
-        """Return what the paper claims, and what becomes of it."""
-        return {
-            **super().details(),
-            "epsilon that the paper claims": self.epsilon,
-            "epsilon that holds": self.promised_epsilon,
-            "mean shift mu of all shared columns together": self.mu,
-            "zCDP of all shared columns together": 0.5 * self.mu**2,
-            "noise of a shared column": self.column_std,
-            "noise multiplier of a shared column": self.column.noise_multiplier,
-            "pure epsilon of a choice": {name: self.selection_epsilon(name) for name in self.facts.names},
-            "largest l1 norm that the sum of vertices may have": self.radius * len(self.facts.names),
-            "sketch rows": self.public_sketch.n_rows,
-            "sketch seed": self.sketch_seed,
-            "columns drawn for a step": "all" if self.sampled_columns is None else self.sampled_columns,
-        }
 
 
 PROTOCOL = Protocol(

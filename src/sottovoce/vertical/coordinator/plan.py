@@ -206,6 +206,18 @@ class VerticalSolution:
 
 
 @dataclass(frozen=True, kw_only=True)
+class Words:
+    """What a receipt says of a mechanism."""
+
+    mechanism: str  # the algorithm in one sentence
+    releases: tuple[str, ...]  # what leaves whom for whom
+    details: Mapping[str, object]  # its own parameters
+    assumptions: tuple[str, ...] = ()  # facts taken as public beyond the general ones
+    not_covered: tuple[str, ...] = ()  # what its statement leaves open
+    of_holder: str = "label"  # what of a person the statement about the label holder alone covers
+
+
+@dataclass(frozen=True, kw_only=True)
 class VerticalPlan(ABC):
     """Public facts and privacy parameters of one training; a subclass for each mechanism."""
 
@@ -256,34 +268,14 @@ class VerticalPlan(ABC):
 
     @property
     @abstractmethod
-    def mechanism(self) -> str:
-        """The algorithm in one sentence, for the receipt."""
-
-    @property
-    @abstractmethod
-    def releases(self) -> tuple[str, ...]:
-        """What leaves whom for whom, for the receipt."""
+    def words(self) -> Words:
+        """What the receipt says of the mechanism."""
 
     @property
     def unit(self) -> str:
         """What one neighbouring change is about."""
         labels = "the labels are public and not covered" if self.labels_public else "the label included"
         return f"one person: their rows at all parties are replaced together, {labels}"
-
-    @property
-    def given_away_by_holder(self) -> str:
-        """What of a person the statement about the label holder alone covers."""
-        return "label"
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        """Facts taken as public beyond the general ones, for the receipt."""
-        return ()
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        """What the statement of this mechanism leaves open, for the receipt."""
-        return ()
 
     @property
     def promised_epsilon(self) -> float:
@@ -293,10 +285,6 @@ class VerticalPlan(ABC):
     def is_private(self) -> bool:
         """False for a training without noise."""
         return math.isfinite(self.epsilon)
-
-    def details(self) -> dict[str, object]:
-        """Return the mechanism's own parameters for the receipt."""
-        return {}
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -293,7 +293,7 @@ class VerticalEstimator(Predicting, Budgeted):
             "parties": {name: facts.n_features for name, facts in plan.facts.descriptions.items()},
             "epsilon": plan.epsilon,
             "delta": plan.delta,
-            **plan.details(),
+            **plan.words.details,
             "event": outline(plan.event),
         }
 
@@ -321,9 +321,9 @@ class VerticalEstimator(Predicting, Budgeted):
         private = plan.is_private and math.isfinite(plan.promised_epsilon)
         # one part that is exact, or an exact mean of labels, is confirmed by a digest to whoever can guess a row
         tied = solution.weights is not None or not private
-        unit, parts = plan.unit, getattr(self, "parts_", {})
+        words, unit, parts = plan.words, plan.unit, getattr(self, "parts_", {})
         if party is not None:
-            what = plan.given_away_by_holder if party == plan.facts.label_holder else "row of its columns"
+            what = words.of_holder if party == plan.facts.label_holder else "row of its columns"
             unit = f"one person's {what} at {quoted(party)}, replaced by any other, for what {quoted(party)} gives away"
             parts = {name: part for name, part in parts.items() if name == party}
         return make_receipt(
@@ -331,8 +331,8 @@ class VerticalEstimator(Predicting, Budgeted):
             delta=plan.delta,
             adjacency=Adjacency.REPLACE_ONE,
             unit=unit,
-            mechanism=plan.mechanism,
-            releases=plan.releases,
+            mechanism=words.mechanism,
+            releases=words.releases,
             event=event,
             assumptions=(
                 f"n_samples = {plan.facts.n_samples} and who the aligned people are",
@@ -342,13 +342,13 @@ class VerticalEstimator(Predicting, Budgeted):
                 ),
                 "all constructor parameters, chosen without looking at the data",
                 *self._assumptions(),
-                *plan.assumptions,
+                *words.assumptions,
             ),
-            not_covered=(*plan.not_covered, *NOT_COVERED) if private else plan.not_covered,
+            not_covered=(*words.not_covered, *NOT_COVERED) if private else words.not_covered,
             parameters={
                 **self._told(plan),
                 "parties": list(plan.facts.names),
-                **plan.details(),
+                **words.details,
                 **solution.chosen,
                 **({} if party is None else {"party": party}),
                 **self._public_facts(plan),

@@ -18,7 +18,15 @@ from sottovoce.exceptions import PartyError
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import PublicFacts, SumOfScores, Term, VerticalPlan, VerticalSolution, checked
+from sottovoce.vertical.coordinator.plan import (
+    PublicFacts,
+    SumOfScores,
+    Term,
+    VerticalPlan,
+    VerticalSolution,
+    Words,
+    checked,
+)
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns, table_from
 from sottovoce.vertical.protocols.exact.newton import Optimum, minimise
@@ -73,10 +81,7 @@ class InOnePlacePlan(VerticalPlan):
     """What every training without noise has: all columns come to the coordinator, and weights go back."""
 
     name: ClassVar[str] = "none"
-    releases: ClassVar[tuple[str, ...]] = (
-        "to the coordinator: all columns of every party, as they are",
-        "to every party: its own weights, from which labels and other columns can be told in part",
-    )
+    mechanism: ClassVar[str]
 
     max_iter: int  # steps at most
     tol: float
@@ -111,8 +116,16 @@ class InOnePlacePlan(VerticalPlan):
             chosen={"converged": found.history.converged},
         )
 
-    def details(self) -> dict[str, object]:
-        return {"max_iter": self.max_iter, "tol": self.tol}
+    @property
+    def words(self) -> Words:
+        return Words(
+            mechanism=self.mechanism,
+            releases=(
+                "to the coordinator: all columns of every party, as they are",
+                "to every party: its own weights, from which labels and other columns can be told in part",
+            ),
+            details={"max_iter": self.max_iter, "tol": self.tol},
+        )
 
 
 @dataclass(frozen=True, kw_only=True)

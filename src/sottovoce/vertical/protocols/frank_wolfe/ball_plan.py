@@ -71,7 +71,8 @@ class BallPlan(VerticalPlan):
         return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
 
     @property
-    def given_away_by_holder(self) -> str:
+    def of_holder(self) -> str:
+        """Return what of a person the statement about the label holder covers."""
         return "row of its columns" if self.labels_public else "label and row of its columns"
 
 

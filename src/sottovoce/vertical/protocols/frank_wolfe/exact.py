@@ -5,7 +5,7 @@ most ``tol`` times the mean loss of the model without columns.
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.optimize import brentq
 from sottovoce._numerics import Vector
 from sottovoce._validation import magnitude
 from sottovoce.losses import SmoothLoss, Squared
-from sottovoce.vertical.coordinator.plan import History
+from sottovoce.vertical.coordinator.plan import History, Words
 from sottovoce.vertical.protocols.exact.newton import Optimum
 from sottovoce.vertical.protocols.exact.plan import InOnePlacePlan
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
@@ -60,8 +60,10 @@ class ExactBallPlan(BallPlan, InOnePlacePlan):
         features = columns.n_features
         return Optimum(weights[:features], constant * float(weights[features:].sum()), history)
 
-    def details(self) -> dict[str, object]:
-        return {"radius": self.radius, "fit_intercept": self.fit_intercept, **super().details()}
+    @property
+    def words(self) -> Words:
+        own = {"radius": self.radius, "fit_intercept": self.fit_intercept}
+        return replace(super().words, of_holder=self.of_holder, details={**own, **super().words.details})
 
 
 def _best_step(loss: SmoothLoss, y: Vector, predicted: Vector, direction: Vector, gap: float) -> float:

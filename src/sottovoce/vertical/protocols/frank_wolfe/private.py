@@ -19,7 +19,7 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent, co
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, shares_of
+from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, Words, shares_of
 from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.frank_wolfe.worker import packed_size, unpack_places, weights_of
@@ -112,23 +112,24 @@ class PrivateBallPlan(BallPlan, LabelsOncePlan):
             labels |= dict.fromkeys(self.facts.others, self.response.unbiased(released))
         return labels
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
-        return (*self.bounds_in_words, "the labels themselves") if self.labels_public else self.bounds_in_words
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        return (SCORED_THROUGH,)
-
-    def details(self) -> dict[str, object]:
-        bounds = {f"clip of a record's slope at {name}": self.slope_bound(name) for name in self.facts.names}
-        return {
-            "radius": self.radius,
-            "fit_intercept": self.fit_intercept,
-            **self.label_details(),
-            **bounds,
-            "steps": self.n_steps,
-        }
+    def said(self, mechanism: str, released: str, **details: object) -> Words:
+        """Return what receipts say of all trainings by private steps, and of this one."""
+        public = ("the labels themselves",) if self.labels_public else ()
+        return Words(
+            mechanism=mechanism,
+            releases=(*self.label_release, released),
+            assumptions=(*self.bounds_in_words, *public),
+            not_covered=(SCORED_THROUGH,),
+            of_holder=self.of_holder,
+            details={
+                "radius": self.radius,
+                "fit_intercept": self.fit_intercept,
+                **self.label_details(),
+                **{f"clip of a record's slope at {name}": self.slope_bound(name) for name in self.facts.names},
+                "steps": self.n_steps,
+                **details,
+            },
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -143,10 +144,6 @@ class LocalBallPlan(PrivateBallPlan):
 
     name: ClassVar[str] = "local"
     first_request = TrainOnBall
-    mechanism: ClassVar[str] = (
-        "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
-        "mechanisms over its signed columns"
-    )
 
     def __post_init__(self) -> None:
         super().__post_init__()
@@ -206,11 +203,10 @@ class LocalBallPlan(PrivateBallPlan):
         return self.in_units(name, weights)
 
     @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            *self.label_release,
+    def words(self) -> Words:
+        return self.said(
+            "Frank-Wolfe on a product of l1 balls: each party by itself, by adaptive composition of exponential "
+            "mechanisms over its signed columns",
             "to everybody: the signed column that every step of every party takes (the model is a function of them)",
+            **{"bounded range of a choice": self.selection_range, "radius shares": self.shares},
         )
-
-    def details(self) -> dict[str, object]:
-        return {**super().details(), "bounded range of a choice": self.selection_range, "radius shares": self.shares}

@@ -39,6 +39,7 @@ from sottovoce.vertical.coordinator.plan import (
     SumOfScores,
     Term,
     VerticalSolution,
+    Words,
     check_spent,
     require_row_bounds,
     said,
@@ -164,36 +165,30 @@ class LocalModelsPlan(LabelsOncePlan):
         return mean
 
     @property
-    def mechanism(self) -> str:
+    def words(self) -> Words:
         labels = "public labels" if self.response is None else "labels released once by randomised response"
-        return f"{labels}; every other party trains a private model of its own columns on them; scores are added up"
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            *self.label_release,
-            "the private model of each other party (it stays there; the statement holds if it is published)",
-        )
-
-    @property
-    def assumptions(self) -> tuple[str, ...]:
         rows = self.facts.norms_in_words(self.facts.others)
-        return (*rows, "the labels themselves") if self.labels_public else rows
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        return (
-            f"what {quoted(self.facts.label_holder)} knows itself and what it makes of it: its own model, the joint "
-            "scores, comparisons and weights learnt from scores are exact, and stay there",
-            SCORED,
-        )
-
-    def details(self) -> dict[str, object]:
         models = {f"mu of {name}": plan.mu for name, plan in self.party_plans.items()}
-        if self.combination is not None:
-            return {**self.label_details(), **models, "combination": self.combination}
-        weights = {f"weight of the score of {name}": weight for name, weight in self.weights.items()}
-        return {**self.label_details(), **models, **weights}
+        weights: dict[str, object] = {f"weight of the score of {name}": each for name, each in self.weights.items()}
+        return Words(
+            mechanism=f"{labels}; every other party trains a private model of its own columns on them; scores are "
+            "added up",
+            releases=(
+                *self.label_release,
+                "the private model of each other party (it stays there; the statement holds if it is published)",
+            ),
+            assumptions=(*rows, "the labels themselves") if self.labels_public else rows,
+            not_covered=(
+                f"what {quoted(self.facts.label_holder)} knows itself and what it makes of it: its own model, the "
+                "joint scores, comparisons and weights learnt from scores are exact, and stay there",
+                SCORED,
+            ),
+            details={
+                **self.label_details(),
+                **models,
+                **(weights if self.combination is None else {"combination": self.combination}),
+            },
+        )
 
 
 MOST_OF_CLASSES: Final = 0.7  # c, for classes

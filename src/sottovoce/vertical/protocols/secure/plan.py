@@ -16,7 +16,7 @@ from abc import abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
@@ -34,6 +34,7 @@ from sottovoce.vertical.coordinator.plan import (
     Term,
     VerticalPlan,
     VerticalSolution,
+    Words,
     require_row_bounds,
     said,
 )
@@ -79,10 +80,6 @@ class TrainedTogether(VerticalPlan):
     @property
     def scorer(self) -> SumOfScores:
         return SumOfScores({name: Term() for name in self.facts.names})
-
-    @property
-    @abstractmethod
-    def row_bounds(self) -> tuple[str, ...]: ...
 
     @property
     def event(self) -> Event:
@@ -136,31 +133,30 @@ class TrainedTogether(VerticalPlan):
     def unit(self) -> str:
         return "one person: their rows at all parties are replaced together, the label included"
 
-    @property
-    def assumptions(self) -> tuple[str, ...]:
+    def said(self, *, bounds: tuple[str, ...], of_holder: str, not_covered: tuple[str, ...], **more: Any) -> Words:
+        """Return what receipts say of all joint trainings, and of this one; ``bounds``: what each party declared."""
         plan = self.joint
-        if plan.engine == IN_PROCESS:
-            return (*self.row_bounds, plan.view)
         honest = "both parties" if len(plan.ranks) == 2 else "an honest majority of the computing parties"
-        return (
-            *self.row_bounds,
-            plan.view,
+        rests: tuple[str, ...] = (
             f"computational and semi-honest: it rests on the protocol {plan.protocol} of {self._engine_version}, on "
             f"{honest} following it, and on the cards by which they know each other",
         )
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        if self.joint.engine == IN_PROCESS:
-            seen = "parties share one process: nothing is hidden from whoever runs it"
-        elif len(self.joint.ranks) == 2:
+        if plan.engine == IN_PROCESS:
+            seen, rests = "parties share one process: nothing is hidden from whoever runs it", ()
+        elif len(plan.ranks) == 2:
             seen = "a computing party that does not follow the protocol may see the other's columns and the labels"
         else:
             seen = (
                 "two colluding computing parties that put their shares together see all columns of everybody, and the "
                 "labels, without noise"
             )
-        return (seen,)
+        return Words(
+            assumptions=(*bounds, plan.view, *rests),
+            not_covered=(seen, *not_covered),
+            of_holder=of_holder,
+            details={**plan.details(), "digest of the joint plan": plan.digest},
+            **more,
+        )
 
     @property
     def computed_by(self) -> str:
@@ -174,9 +170,6 @@ class TrainedTogether(VerticalPlan):
         """The engine's packages with their versions, the same at all parties."""
         engine = self.joint.engine
         return next((each[engine] for each in self.facts.engines.values() if engine in each), engine)
-
-    def details(self) -> dict[str, object]:
-        return {**self.joint.details(), "digest of the joint plan": self.joint.digest}
 
 
 def _concluded(plan: AgreedPlan, values: Vector) -> Conclusion:
@@ -264,40 +257,28 @@ class SecurePlan(TrainedTogether):
         train_alone(parties, self, y, own_model_name(model))  # last: engines that wait would give up
         return solution
 
-    # ------------------------------------------------------------------ receipts
-
     @property
-    def given_away_by_holder(self) -> str:
-        return "row of its columns, and label,"
-
-    @property
-    def mechanism(self) -> str:
+    def words(self) -> Words:
         passes = self.joint.n_steps
         then = f", then {passes} noisy sums of Newton passes," if passes else ""
-        return (
-            f"{len(self.joint.ranks)} parties compute the noisy second moments of all columns{then} inside secure "
-            f"computation ({self.computed_by}); each adds its share of the noise, and only "
-            "noisy sums are opened"
-        )
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        opened = ["the noisy second moments of all parties' columns, the label included, to all parties"]
-        if self.joint.n_steps:
-            opened.append(f"{self.joint.n_steps} noisy sums over all columns, one a pass, to all parties")
-        return (*opened, "the model, which follows from them: each party keeps its own weights")
-
-    @property
-    def row_bounds(self) -> tuple[str, ...]:
-        return self.facts.norms_in_words(self.facts.names)
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        return (
-            *super().not_covered,
-            "a party that does not shorten its own rows to the norm it declared, or leaves its share of the noise out",
-            SCORED,
-            f"{quoted(self.facts.label_holder)}'s own model on its own columns, which is exact and stays there",
+        sums = (f"{passes} noisy sums over all columns, one a pass, to all parties",) if passes else ()
+        return self.said(
+            mechanism=f"{len(self.joint.ranks)} parties compute the noisy second moments of all columns{then} inside "
+            f"secure computation ({self.computed_by}); each adds its share of the noise, and only noisy sums are "
+            "opened",
+            releases=(
+                "the noisy second moments of all parties' columns, the label included, to all parties",
+                *sums,
+                "the model, which follows from them: each party keeps its own weights",
+            ),
+            bounds=self.facts.norms_in_words(self.facts.names),
+            not_covered=(
+                "a party that does not shorten its own rows to the norm it declared, or leaves its share of the noise "
+                "out",
+                SCORED,
+                f"{quoted(self.facts.label_holder)}'s own model on its own columns, which is exact and stays there",
+            ),
+            of_holder="row of its columns, and label,",
         )
 
 
@@ -328,36 +309,21 @@ class SecureBallPlan(BallPlan, TrainedTogether):
             n_steps_given=self.n_steps_given,
         )
 
-    # ------------------------------------------------------------------ receipts
-
     @property
-    def given_away_by_holder(self) -> str:
-        return "label and row of its columns"
-
-    @property
-    def mechanism(self) -> str:
-        return (
-            f"Frank-Wolfe on the l1 ball: {self.joint.n_choices} exponential mechanisms over the signed columns of all "
-            f"parties, inside secure computation ({self.computed_by}); each of "
+    def words(self) -> Words:
+        return self.said(
+            mechanism=f"Frank-Wolfe on the l1 ball: {self.joint.n_choices} exponential mechanisms over the signed "
+            f"columns of all parties, inside secure computation ({self.computed_by}); each of "
             f"{len(self.joint.ranks)} parties adds a Gumbel noise of its own, and only the place of the largest score "
-            "is opened"
-        )
-
-    @property
-    def releases(self) -> tuple[str, ...]:
-        return (
-            f"the signed column that each of {self.joint.n_choices} steps takes, to all parties",
-            "the model, which follows from them",
-        )
-
-    @property
-    def row_bounds(self) -> tuple[str, ...]:
-        return self.bounds_in_words
-
-    @property
-    def not_covered(self) -> tuple[str, ...]:
-        return (
-            *super().not_covered,
-            "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
-            SCORED_THROUGH,
+            "is opened",
+            releases=(
+                f"the signed column that each of {self.joint.n_choices} steps takes, to all parties",
+                "the model, which follows from them",
+            ),
+            bounds=self.bounds_in_words,
+            not_covered=(
+                "a party that does not clip its own entries to the bound it declared, or leaves its noise out",
+                SCORED_THROUGH,
+            ),
+            of_holder="label and row of its columns",
         )
