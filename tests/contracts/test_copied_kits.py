@@ -14,7 +14,7 @@ from sottovoce.ledger import Ledger
 from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.hardening.envelope import CoordinatorEnd, LedgerHeads, PartyEnd
 from sottovoce.vertical.flare.hardening.gate import Door, _Run
-from sottovoce.vertical.flare.site_file import Caps
+from sottovoce.vertical.flare.site import Caps
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels

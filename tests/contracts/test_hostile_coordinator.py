@@ -34,9 +34,8 @@ from sottovoce.vertical.protocols.alignment.messages import (
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Score
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.protocols.secure.agreed_plan import Block
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.messages import Connect, Invite

@@ -23,9 +23,8 @@ from sottovoce.vertical.alignment.sites import align_over
 from sottovoce.vertical.protocols.alignment.messages import Intersect
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Describe
+from sottovoce.vertical.protocols.general.messages import Describe, Score
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Refused
 from support.party import asked, decode
 from support.receipts import fitted

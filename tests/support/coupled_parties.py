@@ -23,7 +23,7 @@ from sottovoce.vertical import Party
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.protocol import Desk
 from sottovoce.vertical.protocols.alignment import messages as alignment_party
-from sottovoce.vertical.protocols.scoring.messages import Score
+from sottovoce.vertical.protocols.general.messages import Score
 from sottovoce.vertical.protocols.secure import messages as secure_party
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
 from sottovoce.vertical.protocols.secure.worker import JointWorker

@@ -3,7 +3,7 @@
 import numpy as np
 
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
+from sottovoce.vertical.protocols.local_models.released_labels import TRAININGS
 
 
 def order(n_rows, mu):

@@ -13,8 +13,7 @@ from threadpoolctl import threadpool_limits
 from sottovoce.vertical import VerticalSparseLogisticRegression, align
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.site import Site
-from sottovoce.vertical.flare.site_file import Caps
+from sottovoce.vertical.flare.site import Caps, Site
 from support.federation import Columns, Federation
 from support.ports import free_ports
 

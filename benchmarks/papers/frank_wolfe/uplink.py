@@ -22,7 +22,7 @@ from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from sottovoce.vertical.protocols.frank_wolfe.worker import packed_size
+from sottovoce.vertical.protocols.frank_wolfe.messages import packed_size
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.wire import Done, Payload
 

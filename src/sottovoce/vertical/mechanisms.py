@@ -15,8 +15,8 @@ from sottovoce.vertical.protocols.alignment import messages as alignment
 from sottovoce.vertical.protocols.exact import messages as exact
 from sottovoce.vertical.protocols.frank_wolfe import messages as frank_wolfe
 from sottovoce.vertical.protocols.general import messages as general
+from sottovoce.vertical.protocols.general import messages as scoring
 from sottovoce.vertical.protocols.local_models import messages as local_models
-from sottovoce.vertical.protocols.scoring import messages as scoring
 from sottovoce.vertical.protocols.secure import messages as secure
 from sottovoce.vertical.wire import Message
 

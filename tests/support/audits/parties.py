@@ -12,8 +12,7 @@ from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import choose_alone
+from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall, choose_alone
 from sottovoce.vertical.protocols.local_models import plan as local_models
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices

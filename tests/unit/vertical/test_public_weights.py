@@ -5,7 +5,7 @@ import math
 import pytest
 
 from sottovoce.vertical.protocols.local_models.plan import public_weight
-from sottovoce.vertical.protocols.local_models.trainings import LogisticOnLabelsPlan, SquaredOnLabelsPlan
+from sottovoce.vertical.protocols.local_models.released_labels import LogisticOnLabelsPlan, SquaredOnLabelsPlan
 
 
 def plan_of(kind=LogisticOnLabelsPlan, **changed):

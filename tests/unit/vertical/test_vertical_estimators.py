@@ -33,10 +33,9 @@ from sottovoce.vertical import (
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.sessions import MOST_OPEN
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Score
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
-from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused
 from support.crossing import recorded
 from support.party import asked

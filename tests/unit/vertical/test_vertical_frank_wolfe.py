@@ -27,9 +27,9 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import (
+from sottovoce.vertical.protocols.frank_wolfe.messages import (
     LOSSES,
+    TrainOnBall,
     pack_places,
     packed_size,
     place_of,

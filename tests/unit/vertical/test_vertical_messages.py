@@ -22,8 +22,7 @@ from sottovoce.papers import frank_wolfe
 from sottovoce.vertical import Party, wire
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.protocols.exact.messages import KeepWeights
-from sottovoce.vertical.protocols.general.messages import Describe, Description
-from sottovoce.vertical.protocols.scoring.messages import Score
+from sottovoce.vertical.protocols.general.messages import Describe, Description, Score
 from sottovoce.vertical.wire import Count, Done, Frame, Message, Payload, Refused, new_session
 from support.party import decode, kinds
 

@@ -20,8 +20,7 @@ from sottovoce.vertical.party.party import Party, _numbers
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact import messages as exact
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
-from sottovoce.vertical.protocols.general.messages import Describe, Description
-from sottovoce.vertical.protocols.scoring.messages import Score
+from sottovoce.vertical.protocols.general.messages import Describe, Description, Score
 from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import FRAME_BYTES, Done, Payload, Refused
 from support.crossing import recorded

@@ -15,8 +15,7 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.processes import listening
 from sottovoce.vertical.flare.programs import execute
-from sottovoce.vertical.flare.progress import read_progress
-from sottovoce.vertical.flare.runs import RunSpec, why_not_resumed
+from sottovoce.vertical.flare.runs import RunSpec, read_progress, why_not_resumed
 
 _FLARE = "Parties"
 _EVERY = 0.2  # seconds between two looks at how far it is

@@ -21,8 +21,7 @@ from sottovoce.vertical.estimators.files import GUARANTEE
 from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import make_estimator, open_home, refuse_exact
-from sottovoce.vertical.flare.progress import read_progress
-from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name, why_not_resumed
+from sottovoce.vertical.flare.runs import RunSpec, find_run, new_run_name, read_progress, why_not_resumed
 from sottovoce.vertical.flare.site import Site
 
 _PARTIES = "Parties"

@@ -48,9 +48,8 @@ from sottovoce.vertical.estimators.choices import known_options
 from sottovoce.vertical.estimators.sparse import VerticalLasso
 from sottovoce.vertical.protocol import Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
 from sottovoce.vertical.protocols.exact.plan import keep_weights
-from sottovoce.vertical.protocols.frank_wolfe.messages import check_ball
-from sottovoce.vertical.protocols.frank_wolfe.private import PrivateBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.worker import LOSSES, cut, place_of
+from sottovoce.vertical.protocols.frank_wolfe.messages import LOSSES, check_ball, cut, place_of
+from sottovoce.vertical.protocols.frank_wolfe.plan import PrivateBallPlan
 from sottovoce.vertical.wire import Count, Done, Payload
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced

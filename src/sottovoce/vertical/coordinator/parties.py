@@ -17,8 +17,7 @@ from sottovoce._shown import in_one_line
 from sottovoce._validation import in_order
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe
-from sottovoce.vertical.protocols.scoring.messages import Score
+from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Score
 from sottovoce.vertical.wire import MOST_REASON, Done, Frame, Message, Refused, decode, new_session
 
 _QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell

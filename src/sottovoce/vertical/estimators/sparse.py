@@ -14,9 +14,7 @@ from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.choices import CHOICES, engine_for
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
-from sottovoce.vertical.protocols.frank_wolfe.ball_plan import BallPlan
-from sottovoce.vertical.protocols.frank_wolfe.exact import ExactBallPlan
-from sottovoce.vertical.protocols.frank_wolfe.private import LocalBallPlan
+from sottovoce.vertical.protocols.frank_wolfe.plan import BallPlan, ExactBallPlan, LocalBallPlan
 from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
 
 

@@ -36,8 +36,7 @@ from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogi
 from sottovoce.vertical.flare.hardening.envelope import Signed
 from sottovoce.vertical.flare.kit import clear_leftovers
 from sottovoce.vertical.flare.parties import Call, FlareParties
-from sottovoce.vertical.flare.progress import Progress
-from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec
+from sottovoce.vertical.flare.runs import CHECKPOINT, Progress, RunSpec
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from sottovoce._kept import private_database
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.flare.site_file import Caps
+from sottovoce.vertical.flare.site import Caps
 
 _TABLES: Final = """
 CREATE TABLE IF NOT EXISTS requests (

@@ -15,11 +15,10 @@ import pytest
 from sottovoce.exceptions import ParameterError
 from sottovoce.ledger import Ledger
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
-from sottovoce.vertical.flare import progress
+from sottovoce.vertical.flare import runs
 from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.programs import execute
-from sottovoce.vertical.flare.progress import read_progress
-from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, new_run_name
+from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, new_run_name, read_progress
 from support.interrupted import Killed
 from support.run_sites import Sites, kit_of
 
@@ -124,14 +123,14 @@ def test_results_that_were_written_before_the_end_stay(tmp_path, site, monkeypat
     """A disk that was full as the run wrote down that it has ended: it is resumed, and nothing is replaced."""
     machine = Machine(tmp_path / "sites", site, processes=False)
     with monkeypatch.context() as patch:
-        write = progress.write_whole
+        write = runs.write_whole
 
         def full(path, text, **how):
             if '"phase": "done"' in text:
                 raise OSError(28, "No space left on device")
             write(path, text, **how)
 
-        patch.setattr(progress, "write_whole", full)
+        patch.setattr(runs, "write_whole", full)
         machine.execute()
     assert (machine.folder / "coordinator.json").exists()
     assert read_progress(machine.folder)["phase"] == "failed"

@@ -12,7 +12,7 @@ from sottovoce.exceptions import PartyError
 from sottovoce.vertical import Party, VerticalLogisticRegression, split_columns
 from sottovoce.vertical.flare import parties as module
 from sottovoce.vertical.flare.parties import FlareParties
-from sottovoce.vertical.flare.progress import Progress
+from sottovoce.vertical.flare.runs import Progress
 from sottovoce.vertical.protocols.general.messages import Describe, Description
 
 

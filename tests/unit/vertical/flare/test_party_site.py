@@ -14,10 +14,9 @@ from sottovoce.vertical.flare.processes import Seldom
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
-from sottovoce.vertical.protocols.general.messages import Close, Describe, Description
+from sottovoce.vertical.protocols.general.messages import Close, Describe, Description, Score
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
 from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
-from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.party import Line, decode
 from support.register import entries

@@ -7,7 +7,7 @@ import pytest
 
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.flare.site_file import Caps
+from sottovoce.vertical.flare.site import Caps
 from support.register import entries
 
 FACTS = {"run": "job1", "coordinator": "insurer", "purpose": "train", "caller": "server"}

@@ -14,13 +14,12 @@ from sottovoce.vertical.engines.site import ENGINES
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.notice import site_history
 from sottovoce.vertical.flare.provisioning import kit_text
-from sottovoce.vertical.flare.site import MOST_MODELS, Site
-from sottovoce.vertical.flare.site_file import Caps
+from sottovoce.vertical.flare.site import MOST_MODELS, Caps, Site
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
+from sottovoce.vertical.protocols.general.messages import Score
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.scoring.messages import Score
 from sottovoce.vertical.wire import Done, Payload, Refused
 from support.party import Line
 from support.site import FEDERATION, SCHEMA, make_ledger, make_site, people

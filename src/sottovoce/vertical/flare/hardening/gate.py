@@ -15,8 +15,7 @@ from sottovoce.vertical.engines.identity import Identity
 from sottovoce.vertical.flare.hardening.envelope import REQUEST, Envelope, PartyEnd, head_of, unseal
 from sottovoce.vertical.flare.kit import Kit, clear_leftovers
 from sottovoce.vertical.flare.register import Register
-from sottovoce.vertical.flare.site import Site
-from sottovoce.vertical.flare.site_file import PURPOSES, Caps
+from sottovoce.vertical.flare.site import PURPOSES, Caps, Site
 from sottovoce.vertical.mechanisms import NAMES
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal

@@ -7,7 +7,7 @@ from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.data.part import RowUnit
 from sottovoce.central.parallel import team
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, event_text
-from sottovoce.vertical.protocols.local_models.trainings import TRAININGS
+from sottovoce.vertical.protocols.local_models.released_labels import TRAININGS
 from sottovoce.vertical.wire import Payload
 
 

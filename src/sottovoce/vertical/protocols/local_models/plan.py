@@ -47,8 +47,7 @@ from sottovoce.vertical.coordinator.plan import (
 )
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
 from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
-from sottovoce.vertical.protocols.local_models.trainings import TRAININGS, SquaredOnLabelsPlan
+from sottovoce.vertical.protocols.local_models.released_labels import TRAININGS, ReleasedLabelsPlan, SquaredOnLabelsPlan
 from sottovoce.vertical.wire import Payload
 
 

@@ -41,7 +41,7 @@ from sottovoce.vertical.coordinator.plan import (
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.site import IN_PROCESS
 from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
+from sottovoce.vertical.protocols.frank_wolfe.plan import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.protocols.secure import messages
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
 from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan

@@ -1,29 +1,125 @@
-r"""Private Frank-Wolfe over columns at several parties without secure computation: every party by itself.
+r"""Plans of Frank-Wolfe on the l1 ball over columns at several parties, with and without noise.
 
-A product of balls gives party k the radius share_k * radius. Proof: ``docs/privacy/vertical_frank_wolfe.md``.
+Entries are in units of each party's ``data_bound`` B_k, labels in units of half of the width of ``label_bounds``. The
+ball is |w|_1 <= radius, where the intercept, if there is one, is the weight of a column of the value B at the label
+holder (B its own bound), and numeric labels are counted from the middle of their bounds. A product of balls gives party
+k the radius share_k * radius. Proof: ``docs/privacy/vertical_frank_wolfe.md``.
 """
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
+from scipy.optimize import brentq
 
 from sottovoce._numerics import Vector
+from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError, PartyError
+from sottovoce.losses import SmoothLoss, Squared
 from sottovoce.privacy.calibration import bounded_range, gaussian_mu, least_scale
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Streams
 from sottovoce.vertical.coordinator.parties import Parties
-from sottovoce.vertical.coordinator.plan import LabelsOncePlan, VerticalSolution, Words, shares_of
-from sottovoce.vertical.protocols.frank_wolfe.ball_plan import SCORED_THROUGH, BallPlan, check_entry_bounds
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.frank_wolfe.worker import packed_size, unpack_places, weights_of
+from sottovoce.vertical.coordinator.plan import (
+    History,
+    LabelsOncePlan,
+    SumOfScores,
+    Term,
+    VerticalPlan,
+    VerticalSolution,
+    Words,
+    shares_of,
+)
+from sottovoce.vertical.protocols.exact.newton import Optimum
+from sottovoce.vertical.protocols.exact.plan import InOnePlacePlan
+from sottovoce.vertical.protocols.frank_wolfe.messages import (
+    TrainOnBall,
+    packed_size,
+    signed_column,
+    unpack_places,
+    weights_of,
+)
+from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Payload
+
+SCORED_THROUGH = (
+    "the people who are scored through the parties, those of the training included: each party sends one exact number "
+    "for each (whoever computes scores from coef_ needs nothing from them)"
+)
+"""What no statement covers of a model on a ball, for the receipt."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BallPlan(VerticalPlan):
+    """What every training on the l1 ball has, with and without noise."""
+
+    proof: ClassVar[str] = "docs/privacy/vertical_frank_wolfe.md"
+
+    alpha: float = 0.0
+    radius: float  # > 0: in the unit of the labels over that of the columns
+
+    @cached_property
+    def middle(self) -> float:
+        """What numeric labels are counted from."""
+        if self.loss.is_classification or self.facts.label_bounds is None or not self.fit_intercept:
+            return 0.0
+        return 0.5 * (self.facts.label_bounds[0] + self.facts.label_bounds[1])
+
+    def intercept_at(self, name: str) -> int:
+        """Return 1 where the party has a column of ones."""
+        return int(self.fit_intercept and name == self.facts.label_holder)
+
+    def n_columns(self, name: str) -> int:
+        """Return how many columns a party may choose from."""
+        return self.facts.descriptions[name].n_features + self.intercept_at(name)
+
+    def data_bound(self, name: str) -> float:
+        """Return the public bound on a party's entries."""
+        return self.facts.descriptions[name].data_bound
+
+    @property
+    def bounds_in_words(self) -> tuple[str, ...]:
+        """Return what a receipt says of each party's public bound on its entries."""
+        return tuple(
+            f"{quoted(name)}: data_bound = {self.data_bound(name):g} (entries beyond were clipped to it)"
+            for name in self.facts.names
+        )
+
+    def checked_place(self, name: str, place: float) -> tuple[int, int]:
+        """Return the column and the sign of a party's choice."""
+        if not (0 <= place < 2 * self.n_columns(name) and place == int(place)):
+            raise PartyError(f"party {name!r} chose the place {place:g}; it has {self.n_columns(name)} columns.")
+        return signed_column(int(place))
+
+    @property
+    def scorer(self) -> SumOfScores:
+        """Say who adds up what, when people are scored."""
+        return SumOfScores({name: Term() for name in self.facts.names}, constant=self.middle)
+
+    @property
+    def of_holder(self) -> str:
+        """Return what of a person the statement about the label holder covers."""
+        return "row of its columns" if self.labels_public else "label and row of its columns"
+
+
+def check_entry_bounds(plan: BallPlan) -> None:
+    """Refuse a training in which a party gave no bound on its entries; nothing has been spent by then."""
+    for name in plan.facts.names:
+        if not math.isfinite(plan.data_bound(name)):
+            raise ParameterError(
+                f"private Frank-Wolfe needs data_bound of party {name!r}, a public bound on the size of its "
+                f"entries; that party must give it: Party(..., name={name!r}, data_bound=...). Never compute "
+                "it from the data."
+            )
+        magnitude(f"data_bound of party {name!r}", plan.data_bound(name))
+
+
+# ------------------------------------------------------------------ every party by itself, without secure computation
 
 _PREDICTIONS = 0.5  # of the half width of the labels: what a prediction adds to the clip beside a released label
 _STEPS = 2.5  # times the cube root of n mu / (K log 2 d): measured, benchmarks/vertical/frank_wolfe.py
@@ -210,3 +306,62 @@ class LocalBallPlan(PrivateBallPlan):
             "to everybody: the signed column that every step of every party takes (the model is a function of them)",
             **{"bounded range of a choice": self.selection_range, "radius shares": self.shares},
         )
+
+
+# ------------------------------------------------------------------ without noise: no protection of anybody
+
+
+@dataclass(frozen=True, kw_only=True)
+class ExactBallPlan(BallPlan, InOnePlacePlan):
+    """Training without noise."""
+
+    mechanism: ClassVar[str] = "Frank-Wolfe on the l1 ball with all columns in one place, without noise"
+
+    max_iter: int = 1000
+    tol: float = 1e-3
+
+    def __post_init__(self) -> None:
+        magnitude("radius", self.radius)
+        super().__post_init__()
+
+    def optimum(self, table: Any, y: Vector) -> Optimum:
+        y, bound = y - self.middle, self.data_bound(self.facts.label_holder)
+        constant = bound if math.isfinite(bound) else 1.0
+        columns, history = Columns(table, intercept=self.fit_intercept), History()
+        sizes = np.ones(columns.n_columns)  # the intercept's column is of the holder's bound
+        sizes[columns.n_features :] = constant
+        weights, predicted = np.zeros(columns.n_columns), np.zeros(len(y))
+        limit = self.tol * float(np.sum(self.loss.value(y, predicted)))
+        for _ in range(self.max_iter):
+            slopes = np.asarray(self.loss.derivative(y, predicted))
+            gradient = sizes * columns.back(slopes)
+            steepest = int(np.argmax(np.abs(gradient)))
+            corner = np.zeros(columns.n_columns)
+            corner[steepest] = -math.copysign(self.radius, gradient[steepest])
+            direction = columns.times(sizes * corner) - predicted
+            gap = -float(slopes @ direction)
+            history.add(float(np.sum(self.loss.value(y, predicted))), gap / len(y))
+            if gap <= limit:
+                history.converged = True
+                break
+            step = _best_step(self.loss, y, predicted, direction, gap)
+            weights = (1.0 - step) * weights + step * corner
+            predicted = predicted + step * direction
+        features = columns.n_features
+        return Optimum(weights[:features], constant * float(weights[features:].sum()), history)
+
+    @property
+    def words(self) -> Words:
+        own = {"radius": self.radius, "fit_intercept": self.fit_intercept}
+        return replace(super().words, of_holder=self.of_holder, details={**own, **super().words.details})
+
+
+def _best_step(loss: SmoothLoss, y: Vector, predicted: Vector, direction: Vector, gap: float) -> float:
+    """Return the step in [0, 1] along ``direction`` after which the loss is least; ``gap`` > 0 is how fast it falls."""
+    if isinstance(loss, Squared):
+        return min(1.0, gap / float(direction @ direction))
+
+    def slope(step: float) -> float:
+        return float(np.asarray(loss.derivative(y, predicted + step * direction)) @ direction)
+
+    return 1.0 if slope(1.0) <= 0.0 else float(brentq(slope, 0.0, 1.0, xtol=1e-12))

@@ -1,1 +1,0 @@
-"""Scores of people, and columns that are shown as they are."""
