@@ -16,8 +16,7 @@ import numpy as np
 
 from benchmarks.driver import benchmark
 from sottovoce.vertical import InProcessParties, Party
-from sottovoce.vertical.alignment.aligned import common_rows
-from sottovoce.vertical.alignment.sites import align_over
+from sottovoce.vertical.alignment.aligned import align_over, common_rows
 from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, announce, read_announcement
 
 MESSAGE_SIZES = ((2, 10_000), (3, 10_000), (2, 20_000), (3, 20_000))

@@ -19,7 +19,7 @@ from sottovoce.vertical import (
     VerticalLasso,
     VerticalLogisticRegression,
 )
-from sottovoce.vertical.alignment.sites import align_over
+from sottovoce.vertical.alignment.aligned import align_over
 from sottovoce.vertical.protocols.alignment.messages import Intersect
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall

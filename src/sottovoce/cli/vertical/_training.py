@@ -6,7 +6,7 @@ from typing import Any, Final
 from sottovoce.cli._models import refuse_foreign
 from sottovoce.cli._options import REQUIRED, ModelKind, refuse_fields
 from sottovoce.cli._parameters import Models, Parameters
-from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.estimators.receipts import ESTIMATORS
 
 MODELS: Final = Models(ESTIMATORS)
 _JOINT: Final = ("secure", "auto")  # mechanisms that may compute with helpers and engines

@@ -7,7 +7,7 @@ from sottovoce.cli._options import JSON, REQUIRED, argument, option
 from sottovoce.cli._output import print_columns, print_json
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.provisioning import provision as make_kits
+from sottovoce.vertical.flare.kit import provision as make_kits
 
 
 def provision(

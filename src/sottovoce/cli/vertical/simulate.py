@@ -26,7 +26,7 @@ from sottovoce.tables import Schema
 from sottovoce.vertical import Comparison, ComputeSite, Helper, Party, VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.estimators.receipts import ESTIMATORS
 
 _NAME: Final = re.compile(r"\w[\w.-]*")
 _WHO: Final = "Who holds which columns"

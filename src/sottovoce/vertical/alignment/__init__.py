@@ -5,9 +5,8 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, PartyCounts
-    from sottovoce.vertical.alignment.sites import align_over
+    from sottovoce.vertical.alignment.aligned import AlignmentReport, AskedParty, PartyCounts, align_over
 
 __all__ = ["AlignmentReport", "AskedParty", "PartyCounts", "align_over"]
 
-__getattr__ = lazy_names(__name__, {**dict.fromkeys(__all__, "aligned"), "align_over": "sites"})
+__getattr__ = lazy_names(__name__, dict.fromkeys(__all__, "aligned"))

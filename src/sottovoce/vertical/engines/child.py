@@ -68,7 +68,7 @@ def _start(task: dict[str, Any]) -> Engine:
 
         engine, programs = SpuEngine(*arguments), CHECKED
     else:
-        from sottovoce.vertical.engines.shamir_engine import ShamirEngine
+        from sottovoce.vertical.engines.shamir import ShamirEngine
 
         engine = ShamirEngine(*arguments)
         programs = tuple(program for program in CHECKED if not isinstance(program, COMPARES))

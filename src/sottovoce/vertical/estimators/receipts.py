@@ -13,10 +13,21 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.privacy.receipts import stated_arguments
 from sottovoce.vertical.coordinator.plan import VerticalSolution, check_possible
+from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.choices import checked_engines
-from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
+from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA
+
+ESTIMATORS: Final[Mapping[str, type[VerticalEstimator]]] = {
+    "logistic": VerticalLogisticRegression,
+    "svm": VerticalLinearSVC,
+    "ridge": VerticalRidge,
+    "lasso": VerticalLasso,
+    "sparse-logistic": VerticalSparseLogisticRegression,
+}
+
 
 # what a vertical training tells of itself without any rule behind it, and what that can be
 _TOLD: Final[Mapping[str, Callable[[str, Any], Any]]] = {

@@ -175,7 +175,7 @@ class _Doing:
 
     def _align(self, home: Party) -> None:
         """Take the people in common; a run that goes on takes those of before, tables without identifiers all."""
-        from sottovoce.vertical.alignment.sites import align_over
+        from sottovoce.vertical.alignment.aligned import align_over
         from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
         from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
 

@@ -23,7 +23,7 @@ from sottovoce._validation import choice, number
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.kinds import ESTIMATORS
+from sottovoce.vertical.estimators.receipts import ESTIMATORS
 from sottovoce.vertical.flare.site import PURPOSES
 
 # ------------------------------------------------------------------ how far a run is

@@ -5,8 +5,7 @@ import shutil
 
 import pytest
 
-from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.provisioning import provision
+from sottovoce.vertical.flare.kit import Kit, provision
 from support.ports import free_ports
 from support.site import KITS
 

@@ -22,11 +22,9 @@ from sottovoce._kept import PrivateFolder
 from sottovoce.cli import app
 from sottovoce.exceptions import ParameterError, SottovoceWarning, StorageError
 from sottovoce.vertical.flare import kit as kit_module
-from sottovoce.vertical.flare import provisioning
 from sottovoce.vertical.flare.hardening import closed
-from sottovoce.vertical.flare.kit import Kit, clear_leftovers
+from sottovoce.vertical.flare.kit import Kit, clear_leftovers, provision
 from sottovoce.vertical.flare.processes import check_site, run_site, site_process
-from sottovoce.vertical.flare.provisioning import provision
 from support.ports import free_ports
 from support.site import KITS
 
@@ -91,7 +89,9 @@ def test_certificates_have_the_names_of_who_shows_them_and_are_of_the_authority(
 def test_a_party_that_joins_later_has_a_kit_of_the_same_authority_and_no_key_is_overwritten(
     kits, tmp_path, monkeypatch
 ):
-    monkeypatch.setattr(provisioning, "_LASTS", datetime.timedelta(days=5000))  # longer than the authority
+    monkeypatch.setattr(
+        "sottovoce.vertical.flare.kit._LASTS", datetime.timedelta(days=5000)
+    )  # longer than the authority
     federation, out = tmp_path / "federation.toml", shutil.copytree(kits, tmp_path / "out")
     text = KITS.format(name="trial", port=8110)
     federation.write_text(text, encoding="utf-8")

@@ -25,7 +25,7 @@ from sottovoce.vertical.protocol import PartyFacts
 from sottovoce.vertical.protocols.secure.scripts import Script
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.protocols.secure.second_moments import SecondMoments
+    from sottovoce.vertical.protocols.secure.whole_rows import SecondMoments
 
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16

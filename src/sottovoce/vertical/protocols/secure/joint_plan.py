@@ -20,10 +20,17 @@ from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, OverRows, Program
 from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Steps, Weights
 from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
-from sottovoce.vertical.protocols.secure.second_moments import NoisySum, SecondMoments
 from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
 from sottovoce.vertical.protocols.secure.training import LABEL, RefinedRidge, Training
-from sottovoce.vertical.protocols.secure.whole_rows import CONSTANT, ROW, RowPart, row_weights, whole_margins
+from sottovoce.vertical.protocols.secure.whole_rows import (
+    CONSTANT,
+    ROW,
+    NoisySum,
+    RowPart,
+    SecondMoments,
+    row_weights,
+    whole_margins,
+)
 
 _LOSSES: Final = ("squared", "logistic", "smoothed hinge")
 _BOUNDS: Final = {"spu": 2**62, "in-process": 2**62, "shamir": 2**60}  # sums below them are exact

@@ -11,7 +11,7 @@ from sottovoce.vertical.engines.programs import CrossProduct, OverRows, Program
 
 if TYPE_CHECKING:
     from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan
-    from sottovoce.vertical.protocols.secure.second_moments import SecondMoments
+    from sottovoce.vertical.protocols.secure.whole_rows import SecondMoments
 
 
 class Script:
