@@ -31,7 +31,7 @@ from sottovoce.local import Protocol
 from sottovoce.tables import ParquetTable
 from sottovoce.tables.table import Table
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge
-from sottovoce.vertical.estimators.parties import labels_of
+from sottovoce.vertical.estimators.prediction import labels_of
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
 from support.containers import CHANGES, CONTAINERS, held, pairs
 

@@ -30,8 +30,9 @@ from sottovoce.vertical.protocols.alignment import messages as alignment_party
 from sottovoce.vertical.protocols.alignment.messages import (
     AlignTo,
     Intersect,
+    PsiClient,
+    announce,
 )
-from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
 from sottovoce.vertical.protocols.exact.messages import ShowColumns
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Score

@@ -15,7 +15,7 @@ from sottovoce.exceptions import DataError, PartyError
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment import align_over
 from sottovoce.vertical.mechanisms import ANSWERS_TO
-from sottovoce.vertical.protocols.alignment import psi as roles
+from sottovoce.vertical.protocols.alignment import messages as roles
 from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect
 from sottovoce.vertical.protocols.general.messages import Describe, Description
 from sottovoce.vertical.wire import Frame, Payload, decode

@@ -20,8 +20,7 @@ from sottovoce.papers import frank_wolfe
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
-from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect
-from sottovoce.vertical.protocols.alignment.psi import announce
+from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect, announce
 from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
 from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
 from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Score

@@ -9,7 +9,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.vertical import Party, VerticalLogisticRegression
-from sottovoce.vertical.protocols.exact.newton import _solve, minimise
+from sottovoce.vertical.protocols.exact.plan import _solve, minimise
 from sottovoce.vertical.table.columns import Columns
 from support.pairs import by_pairs
 from support.smooth_optimum import smooth_optimum

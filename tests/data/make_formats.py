@@ -18,7 +18,7 @@ from sottovoce.local import Aggregator, NumericFeature, Protocol, Randomizer
 from sottovoce.local.collector.storage import ReportStore, Row
 from sottovoce.local.server.exports import write_reports
 from sottovoce.tables import Schema
-from sottovoce.vertical.estimators.files import result_texts
+from sottovoce.vertical.estimators.receipts import result_texts
 
 BUDGET = {"epsilon": 1.0, "delta": 1e-4, "random_state": 0}
 ROWS = [[0.1, 0.4], [-0.3, 0.2], [0.5, -0.5]]

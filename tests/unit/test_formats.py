@@ -17,7 +17,7 @@ from sottovoce.local.server.exports import read_reports
 from sottovoce.report import read_receipt
 from sottovoce.report.signing import checked_signature
 from sottovoce.tables import Schema
-from sottovoce.vertical.estimators.files import scorer_from
+from sottovoce.vertical.estimators.receipts import scorer_from
 
 SAMPLES = Path(__file__).parents[1] / "data" / "formats"
 VERSIONS = sorted(folder.name for folder in SAMPLES.iterdir())

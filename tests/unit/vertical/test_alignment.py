@@ -19,8 +19,7 @@ from sottovoce.vertical.alignment.aligned import common_rows
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.protocols.alignment.messages import AlignTo
-from sottovoce.vertical.protocols.alignment.psi import announce
+from sottovoce.vertical.protocols.alignment.messages import AlignTo, announce
 from sottovoce.vertical.protocols.general.messages import Describe
 from sottovoce.vertical.protocols.secure.agreed_plan import Block
 from sottovoce.vertical.protocols.secure.joint_plan import JointPlan

@@ -13,7 +13,7 @@ import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
-from sottovoce.vertical.protocols.alignment.psi import PsiClient, PsiServer, read_announcement
+from sottovoce.vertical.protocols.alignment.messages import PsiClient, PsiServer, read_announcement
 from support.containers import CONTAINERS, held, same
 
 NAME = "identifiers['bank']"

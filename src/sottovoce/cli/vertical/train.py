@@ -17,7 +17,7 @@ from sottovoce.cli.vertical._training import MODELS, HowToTrain, estimator_param
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.vertical import Helper, Party
-from sottovoce.vertical.estimators.files import GUARANTEE
+from sottovoce.vertical.estimators.receipts import GUARANTEE
 from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.flare.programs import make_estimator, open_home, refuse_exact

@@ -21,8 +21,7 @@ from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
 from sottovoce.vertical.coordinator.plan import checked, helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
-from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect
-from sottovoce.vertical.protocols.alignment.psi import PsiClient, announce
+from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect, PsiClient, announce
 from sottovoce.vertical.wire import Done, Payload
 
 DUPLICATES: Final = ("error", "drop")

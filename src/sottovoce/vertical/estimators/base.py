@@ -37,7 +37,8 @@ from sottovoce.vertical.coordinator.plan import (
     read_public_facts,
 )
 from sottovoce.vertical.estimators.choices import told_engines
-from sottovoce.vertical.estimators.parties import (
+from sottovoce.vertical.estimators.prediction import (
+    Predicting,
     as_parties,
     check_length,
     kept_parts,
@@ -46,7 +47,6 @@ from sottovoce.vertical.estimators.parties import (
     own_labels,
     seeded_for_session,
 )
-from sottovoce.vertical.estimators.prediction import Predicting
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.protocols.general.messages import Description
 

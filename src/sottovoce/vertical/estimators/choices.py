@@ -12,7 +12,7 @@ from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
-from sottovoce.vertical.estimators.parties import owned
+from sottovoce.vertical.estimators.prediction import owned
 from sottovoce.vertical.protocols.general.messages import Description
 from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
 from sottovoce.vertical.protocols.secure.plan import SecurePlan

@@ -71,7 +71,7 @@ class _PenalisedEstimator(VerticalEstimator):
     tol: float = parameter(
         "float, > 0",
         default=1e-6,
-        text="Without noise: see `sottovoce.vertical.protocols.exact.newton.minimise`.",
+        text="Without noise: see `sottovoce.vertical.protocols.exact.plan.minimise`.",
     )
 
     def _check_parameters(self) -> None:

@@ -30,8 +30,8 @@ from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, check_affordable
 from sottovoce.vertical.estimators.base import VerticalEstimator
-from sottovoce.vertical.estimators.files import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.prediction import Comparison
+from sottovoce.vertical.estimators.receipts import COORDINATOR, result_texts, scorer_from
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel
 from sottovoce.vertical.flare.hardening.envelope import Signed
 from sottovoce.vertical.flare.kit import clear_leftovers
@@ -177,7 +177,7 @@ class _Doing:
         """Take the people in common; a run that goes on takes those of before, tables without identifiers all."""
         from sottovoce.vertical.alignment.aligned import align_over
         from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
-        from sottovoce.vertical.protocols.alignment.psi import announce, read_announcement
+        from sottovoce.vertical.protocols.alignment.messages import announce, read_announcement
 
         self.progress.phase("aligning")
         if home.ids is None:

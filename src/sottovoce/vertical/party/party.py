@@ -46,7 +46,7 @@ from sottovoce.vertical.protocol import (
     refuse,
 )
 from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
-from sottovoce.vertical.protocols.alignment.psi import announce
+from sottovoce.vertical.protocols.alignment.messages import announce
 from sottovoce.vertical.wire import MOST_REASON, Frame, Message, Refused, decode
 
 _LOG: Final = logging.getLogger(__name__)

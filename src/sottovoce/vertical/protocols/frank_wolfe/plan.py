@@ -35,8 +35,7 @@ from sottovoce.vertical.coordinator.plan import (
     Words,
     shares_of,
 )
-from sottovoce.vertical.protocols.exact.newton import Optimum
-from sottovoce.vertical.protocols.exact.plan import InOnePlacePlan
+from sottovoce.vertical.protocols.exact.plan import InOnePlacePlan, Optimum
 from sottovoce.vertical.protocols.frank_wolfe.messages import (
     TrainOnBall,
     packed_size,
