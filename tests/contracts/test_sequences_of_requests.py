@@ -107,7 +107,7 @@ def reached(pair):
 
 def make_pair(path=()):
     answers = {name for name, answer in ANSWERS.items() if answer.is_covered}
-    pair = Pair(TABLES, {*answers, *(each.answer.name for each in STUDIED)}, STUDIED)
+    pair = Pair(TABLES, {*answers, *(each.name for each in STUDIED)}, STUDIED)
     for slot, message in path:
         pair.ask(slot, message, known=True)
     return pair

@@ -35,7 +35,7 @@ def new_ledger(folder):
 def clinic(folder, ledger=None, *, table=TABLE, coordinator="insurer", name="clinic", more=(), **options):
     """Start the party; its journal is in a folder of its own, and ``more`` are forms for study that it answers too."""
     budget = ledger and LedgerBudget(ledger.url, "people", name=name, coordinator=coordinator)
-    answers = None if budget is None else PRIVATE | {"noisy-rounds", *(each.answer.name for each in more)}
+    answers = None if budget is None else PRIVATE | {"noisy-rounds", *(each.name for each in more)}
     return Party(
         table, name=name, data_norm=1.0, data_bound=1.0, budget=budget, journal=Journal(folder / "clinic"),
         answers=answers, protocols=[ROUNDS, *more], **options,

@@ -164,7 +164,7 @@ def test_the_receipt_says_what_holds():
 
 
 def test_a_budget_of_the_claimed_size_is_refused():
-    limited = parties(budget=(10.0, 1e-5), answers=[PROTOCOL.answer.name])
+    limited = parties(budget=(10.0, 1e-5), answers=[PROTOCOL.name])
     with pytest.raises(PartyError, match="budget"):
         quiet_fit(lasso(), where=limited)
 
