@@ -1,4 +1,4 @@
-"""Kit: the folder that a site is started from, and the check that nothing in it is somebody else's."""
+"""Kit: the folder that a site is started from: how it is made, and that nothing in it is somebody else's."""
 
 from __future__ import annotations
 

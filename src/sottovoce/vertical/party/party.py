@@ -36,7 +36,6 @@ from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
 from sottovoce.vertical.party.journal import Journal, Model, Release
 from sottovoce.vertical.party.sessions import MachineError, Place, Session, SessionError, Sessions
 from sottovoce.vertical.protocol import (
-    Answered,
     Desk,
     Part,
     PartyFacts,
@@ -423,7 +422,10 @@ class Party:
             kept=self._keep, session=session.name, workers=self._sessions.workers,
         )  # fmt: skip
         try:
-            answer = _sent(answering, desk).encode()
+            answering.send(desk)
+            raise AssertionError  # it is charged once
+        except StopIteration as done:
+            answer: bytes = done.value.encode()
         finally:
             if before is not desk.worker:
                 close(before)
@@ -508,16 +510,6 @@ class _Step:
     release: Release | None = None  # as it is on record
     model: Model | None = None  # to keep when its answer may leave
     ended: bool = False  # whether the session is over
-
-
-def _sent(answering: Answered[Message], desk: Desk) -> Message:
-    """Hand the desk to a request that was charged, and return its reply."""
-    try:
-        answering.send(desk)
-    except StopIteration as done:
-        reply: Message = done.value
-        return reply
-    raise AssertionError  # it is charged once
 
 
 def _numbers(X: Any, what: str) -> Any:

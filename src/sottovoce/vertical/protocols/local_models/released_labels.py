@@ -251,7 +251,7 @@ class ReleasedLabelsPlan(ABC):
         return moments
 
 
-# ------------------------------------------------------------------ by the name of their loss
+# ------------------------------------------------------------------ one class a loss
 
 _BETA: Final = "beta, the sum of the soft labels times the rows"
 _GRAM_SHARE: Final = 0.05  # of mu^2
