@@ -19,7 +19,7 @@ from sklearn.metrics import roc_auc_score
 
 from benchmarks.common import a9a, blogfeedback, parts_at_hand
 from benchmarks.driver import benchmark, option
-from sottovoce.local import Aggregator, Protocol, Randomizer, fit_ladder, label_ladder
+from sottovoce.local import Aggregator, Protocol, Randomizer
 from support.simulated_reports import simulate
 
 Rows = Iterator[tuple[Any, ...]]
@@ -139,89 +139,6 @@ def regression_table(seeds: int, quick: bool) -> Rows:
         yield n, d, *cells, plain
 
 
-def ladder_of(edges: Any, epsilon: float, X: Any, y: Any, rng: np.random.Generator) -> Any:
-    """Return the model of people who each report under one of the neighbouring label bounds."""
-    protocols = label_ladder(edges, epsilon=epsilon, n_features=X.shape[1])
-    group = rng.permutation(len(X)) % len(protocols)
-    return fit_ladder([regression_of(p, X[group == g], y[group == g], rng) for g, p in enumerate(protocols)])
-
-
-def regression_of(protocol: Protocol, X: Any, y: Any, rng: np.random.Generator) -> Aggregator:
-    """Return an aggregator with one simulated report of each person, the label rounded as a device rounds it."""
-    assert protocol.label_bounds is not None
-    low, high = protocol.label_bounds
-    signs = np.where(rng.random(len(y)) < np.clip((y - low) / (high - low), 0.0, 1.0), 1.0, -1.0)
-    return collect(protocol, protocol.encode_many(X) * signs[:, None], rng)
-
-
-def huber(X: Any, y: Any, width: float) -> Any:
-    """Return the coefficients of Huber regression without privacy, the intercept last, by reweighting."""
-    one = np.column_stack([X, np.ones(len(X))])
-    w = np.linalg.lstsq(one, np.clip(y, *np.quantile(y, (0.2, 0.8))), rcond=None)[0]
-    for _ in range(50):
-        weighted = one * (1.0 / np.maximum(np.abs(one @ w - y), width))[:, None]
-        w = np.linalg.solve(weighted.T @ one, weighted.T @ y)
-    return w
-
-
-def outliers_table(seeds: int, quick: bool) -> Rows:
-    """Labels in [0, 1] of which some are anywhere in [5, 10]: absolute errors of people without outliers."""
-    n, d, high = (5000 if quick else 100_000), 10, 10.0
-
-    def people(count: int, seed: int, share: float) -> tuple[Any, Any]:
-        X, _ = synthetic(count, d, seed)
-        sizes = 0.5 / np.arange(1, d + 1) / (1.0 / np.arange(1, d + 1)).sum()
-        u = np.random.default_rng(1000).choice([-1.0, 1.0], d) / math.sqrt(d)
-        rng = np.random.default_rng(seed + 50)
-        line = 0.5 + 0.15 / math.sqrt(float((u * u * sizes).sum())) * (X @ u)
-        y = np.clip(line + 0.1 * rng.standard_normal(count), 0.0, 1.0)
-        return X, np.where(rng.random(count) < share, rng.uniform(5.0, high, count), y)
-
-    X_test, y_test = people(20_000, 2, 0.0)
-    trivial = float(np.abs(y_test - np.median(y_test)).mean())
-    one_test = np.column_stack([X_test, np.ones(len(X_test))])
-    edges = np.arange(high + 1.0)
-
-    def error(found: Any) -> float:
-        return float(np.abs(found - y_test).mean()) / trivial
-
-    for share in (0.1,) if quick else (0.0, 0.02, 0.1):
-        X, y = people(n, 1, share)
-        one = np.column_stack([X, np.ones(n)])
-        exact = error(one_test @ np.linalg.lstsq(one, y, rcond=None)[0]), error(one_test @ huber(X, y, 0.1))
-        for epsilon in (8.0,) if quick else (1.0, 2.0, 4.0, 8.0):
-            found: dict[str, list[float]] = {"wide": [], "known": [], "ladder": []}
-            for seed in range(seeds):
-                rng = np.random.default_rng(seed)
-                for name, bounds in (("wide", (0.0, high)), ("known", (0.0, 1.0))):
-                    protocol = Protocol(epsilon=epsilon, n_features=d, task="regression", label_bounds=bounds)
-                    found[name].append(error(regression_of(protocol, X, y, rng).fit().predict(X_test)))
-                found["ladder"].append(error(ladder_of(edges, epsilon, X, y, rng).predict(X_test)))
-            cells = (f"{np.mean(values):.2f} (max {max(values):.2f})" if values else "-" for values in found.values())
-            yield share, epsilon, *cells, *exact
-
-
-def blog_outliers_table(seeds: int, quick: bool) -> Rows:
-    """Confirm the ladder once: BlogFeedback with one label in twenty replaced by a number between 40 and 80."""
-    X, y, X_test, y_test, _ = blogfeedback(0)
-    rng = np.random.default_rng(0)
-    y = np.where(rng.random(len(y)) < 0.05, rng.uniform(40.0, 80.0, len(y)), y)
-    trivial = float(np.abs(y_test - np.median(y_test)).mean())
-    edges = (0.0, 1.0, 2.0, 3.0, 4.0, 6.0, 8.0, 16.0, 32.0, 80.0)
-    for epsilon in (8.0,) if quick else (2.0, 4.0, 8.0):
-        found: dict[str, list[float]] = {"wide": [], "known": [], "ladder": []}
-        for seed in range(seeds):
-            rng = np.random.default_rng(seed)
-            for name, bounds in (("wide", (0.0, 80.0)), ("known", (0.0, 8.0))):
-                protocol = Protocol(epsilon=epsilon, n_features=X.shape[1], task="regression", label_bounds=bounds)
-                found[name].append(
-                    float(np.abs(regression_of(protocol, X, y, rng).fit().predict(X_test) - y_test).mean())
-                )
-            found["ladder"].append(float(np.abs(ladder_of(edges, epsilon, X, y, rng).predict(X_test) - y_test).mean()))
-        cells = (f"{np.mean(values):.3f} (max {max(values):.3f})" for values in found.values())
-        yield epsilon, *cells, trivial
-
-
 def wire_table(_: int, quick: bool) -> Rows:
     """Compare moments from real reports, and from simulated ones, with those of the people."""
     n, d = (2000, 5) if quick else (100_000, 10)
@@ -260,10 +177,6 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[int, bool], Rows]]] = {
         ("n|,", "d", "epsilon", "accuracy", "degree 0|.3f", "not private|.3f"), synthetic_table,
     ),
     "regression": (("n|,", "d", *(f"epsilon {e}" for e in (1, 2, 4, 8)), "not private|.2f"), regression_table),
-    "outliers": (
-        ("outliers|.0%", "epsilon", "bounds 0 to 10", "bounds 0 to 1, known before", "ladder of 10 steps",
-         "least squares, not private|.2f", "Huber, not private|.2f"), outliers_table,
-    ),
     "wire": (
         ("reports", "n|,", "epsilon", "first: rms / max z", "second: rms / max z", "p of the largest", "trace z",
          "index p"), wire_table,
@@ -272,15 +185,11 @@ TABLES: dict[str, tuple[tuple[str, ...], Callable[[int, bool], Rows]]] = {
     "blogfeedback": (
         ("epsilon", "mean squared error", "mean of the labels|.3f", "not private|.3f"), blogfeedback_table,
     ),
-    "blogfeedback with outliers": (
-        ("epsilon", "bounds 0 to 80", "bounds 0 to 8, known before", "ladder of 9 steps", "median|.3f"),
-        blog_outliers_table,
-    ),
 }  # fmt: skip
 
 
 @benchmark(page="measured/local_learning.md", seeds=(5, 1), only=option(help="tables, by commas; default all"))
 def main(run) -> None:
-    for name in run.only.split(",") if run.only else parts_at_hand(tuple(TABLES)[:-3], tuple(TABLES)[-3:]):
+    for name in run.only.split(",") if run.only else parts_at_hand(tuple(TABLES)[:-2], tuple(TABLES)[-2:]):
         head, rows = TABLES[name]
         run.table(f"{name}, means of {run.seeds} seeds", head, rows(run.seeds, run.quick), mark=name)

@@ -36,8 +36,8 @@ NAMES = {
     ],
     "sottovoce.cluster": ["DaskTable"],
     "sottovoce.local": [
-        "Aggregator", "CategoricalFeature", "LocalModel", "NumericFeature", "Protocol", "Randomizer", "fit_ladder",
-        "label_ladder", "plan_collection", "predict_accuracy_range",
+        "Aggregator", "CategoricalFeature", "LocalModel", "NumericFeature", "Protocol", "Randomizer",
+        "plan_collection", "predict_accuracy_range",
     ],
     "sottovoce.report": [
         "CARD_FIELDS", "PrivacyCurve", "ReceiptSum", "Verification",

@@ -56,7 +56,6 @@ LISTS: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "names": (lambda v: read_table("table.csv", layout=Layout(header=False), names=v), TEXTS),
     "features": (lambda v: sv.ParquetTable("table.parquet", features=v), TEXTS),
     "path": (sv.ParquetTable, ["table.parquet", "table.parquet"]),
-    "edges": (lambda v: local.label_ladder(v, **LOCAL), PAIR),
     "steps": (lambda v: sv.DPPipeline(v, **FACTS).fit(X, T), STEPS),
     "param_distributions": (lambda v: sv.DPSearchCV(STEPS[1][1], {"alpha": v}, **FACTS).fit(X, T), [0.1, 1.0]),
     "extra": (lambda v: privacy_curve(MODEL.guarantee_, v), PAIR),

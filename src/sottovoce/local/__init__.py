@@ -25,11 +25,10 @@ if TYPE_CHECKING:
     from sottovoce.local.fits.model import LocalModel
     from sottovoce.local.planning import plan_collection, predict_accuracy_range
     from sottovoce.local.server.aggregator import Aggregator
-    from sottovoce.local.server.ladder import fit_ladder, label_ladder
 
 __all__ = [
-    "Aggregator", "CategoricalFeature", "LocalModel", "NumericFeature", "Protocol", "Randomizer", "fit_ladder",
-    "label_ladder", "plan_collection", "predict_accuracy_range",
+    "Aggregator", "CategoricalFeature", "LocalModel", "NumericFeature", "Protocol", "Randomizer",
+    "plan_collection", "predict_accuracy_range",
 ]  # fmt: skip
 
 __getattr__ = lazy_names(
@@ -37,8 +36,6 @@ __getattr__ = lazy_names(
     {
         "Aggregator": "server.aggregator",
         "LocalModel": "fits.model",
-        "fit_ladder": "server.ladder",
-        "label_ladder": "server.ladder",
         "plan_collection": "planning",
         "predict_accuracy_range": "planning",
     },

@@ -1,6 +1,5 @@
 """From sums over reports to a model: least squares, its quality by held-out reports, its receipt."""
 
-from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -35,9 +34,9 @@ def layout_of(protocol: Protocol) -> Layout:
 
 def fit_model(
     protocol: Protocol, moments: Moments, *, degree: Any = "auto", alpha: Any = None, public_rows: Any = None,
-    shuffled: Any = False, delta: Any = None, reported_under: Sequence[str] = (),
+    shuffled: Any = False, delta: Any = None,
 ) -> LocalModel:  # fmt: skip
-    """Return a model from sums over reports; arguments are those of `Aggregator.fit` and of `local_receipt`."""
+    """Return a model from sums over reports; arguments are those of `Aggregator.fit`."""
     if truth("shuffled", shuffled) and delta is None:
         raise ParameterError("delta is missing: the central epsilon after a shuffle needs one, well below 1 / n.")
     if not shuffled and delta is not None:
@@ -70,7 +69,6 @@ def fit_model(
             public_rows=public_rows is not None,
             shuffled_delta=None if delta is None else float(delta),
             model=digest(w.tolist()),
-            protocols=reported_under,
         ),
         quality_=quality(fit, folds, A) if folds and not first_only else None,
     )

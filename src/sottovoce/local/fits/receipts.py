@@ -47,13 +47,8 @@ def local_receipt(
     public_rows: bool,
     shuffled_delta: float | None,
     model: str | None = None,
-    protocols: Sequence[str] = (),
 ) -> Guarantee:
-    """Return the receipt of a model from reports; `sottovoce.report` makes it again from its own parameters.
-
-    ``protocols`` are the ids of those that people reported under where there are several, each person under one; then
-    ``protocol_id`` is that of the model.
-    """
+    """Return the receipt of a model from reports; `sottovoce.report` makes it again from its own parameters."""
     parameters: dict[str, object] = {
         "protocol": protocol_id,
         "n_reports": n,
@@ -65,9 +60,6 @@ def local_receipt(
         "each person's device followed the protocol and sent one report",
         "the protocol is public: features, bounds, classes, sizes",
     ]
-    if protocols:
-        parameters["reported under"] = list(protocols)
-        assumptions.append("each person reported under one of the protocols that are named, whatever the record is")
     if public_rows:
         assumptions.append("the rows that were given as public are public")
     if shuffled_delta is not None:
@@ -102,10 +94,8 @@ def local_receipt(
 
 def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarantee:
     """Return the receipt that a model from such reports gets."""
-    protocols = parameters.get("reported under", ())
-    for protocol in (parameters["protocol"], *protocols):
-        if not re.fullmatch("[0-9a-f]{16}", protocol):
-            raise ParameterError(f"protocol must be 16 hexadecimal digits; got {protocol!r}.")
+    if not re.fullmatch("[0-9a-f]{16}", parameters["protocol"]):
+        raise ParameterError(f"protocol must be 16 hexadecimal digits; got {parameters['protocol']!r}.")
     if not isinstance(parameters["public rows were given"], bool):
         raise ParameterError("'public rows were given' must be true or false.")
     return local_receipt(
@@ -115,5 +105,4 @@ def receipt_again(receipt: Guarantee, parameters: Mapping[str, Any]) -> Guarante
         whole_number("n_reports", parameters["n_reports"], at_least=1),
         public_rows=parameters["public rows were given"],
         shuffled_delta=parameters.get("at delta"),
-        protocols=protocols,
     )
