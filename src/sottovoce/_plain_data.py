@@ -73,6 +73,34 @@ def plain(value: Any) -> Any:
     return str(value) if isinstance(value, float) and not math.isfinite(value) else value
 
 
+def parsed(text: str | bytes) -> Any:
+    """Return what a text in strict JSON says.
+
+    Raises ValueError, or RecursionError where it is nested too deep, for what is not JSON and for all that readers
+    would disagree about: a name that is given twice, NaN, and numbers beyond the doubles, which would read back as
+    infinity.
+    """
+    return json.loads(text, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
+
+
+def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    out = dict(pairs)
+    if len(out) != len(pairs):
+        raise ValueError("a name is given twice")
+    return out
+
+
+def _refuse_constant(constant: str) -> None:
+    raise ValueError(f"{constant} is not allowed")
+
+
+def _finite(digits: str) -> float:
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError("a number is too large")
+    return number
+
+
 def scalar(value: Any) -> Any:
     """Return a scalar of numpy as what it reads back as from a file; anything else as it is."""
     return value.item() if getattr(value, "ndim", None) == 0 and hasattr(value, "item") else value

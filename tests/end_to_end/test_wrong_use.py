@@ -75,11 +75,8 @@ WRONG = [
     (f"{FIT} --out nowhere/m.json", r"--out .*: the folder .*nowhere does not exist"),
     (f"{FIT} --receipt new.json", r"--out and --receipt are the same file"),
     (f"{FIT} --report new.json", r"--out and --report are the same file"),
-    (f"{FIT} --receipt unread.csv --force", r"--receipt .*unread\.csv: this is a file to read from"),
-    (f"{FIT} --out s.toml --force", r"--out .*s\.toml: this is a file to read from"),
     (f"{FIT} --receipt card.toml", r"--receipt .*card\.toml: the file exists"),
     (f"{FIT} --model-card card.toml", r"give --report PAGE.html too"),
-    (f"{FIT} --report card.toml --model-card card.toml --force", r"this is a file to read from"),
     (f"{FIT} --report r.html --model-card s.toml", r"unknown field"),
     (f"{FIT} --holdout 0.25", r"--holdout sets rows aside, and nothing says what for"),
     (f"{FIT} --evaluate-epsilon 1", r"--evaluate-epsilon needs --holdout SHARE"),
@@ -88,12 +85,6 @@ WRONG = [
     (f"{ASIDE} --holdout-out t.csv", r"--holdout-out .*t\.csv: the file exists"),
     (f"fit t.csv {ASIDE[15:]} --holdout 1", r"--holdout must be a finite number > 0 and < 1; got 1"),
     ("schema t.csv --out card.toml", r"the file exists"),
-    *((f"{line} --force", r"--out .*: this is a file to read from") for line in (
-        "schema t.csv --out t.csv", "predict m.json t.csv --out m.json", f"{EVALUATE} --out t.csv",
-        f"{MAKE} --schema local.toml --out local.toml", f"{LOCAL_FIT} --out r.parquet",
-        "local randomize p.json t.parquet --label income --out t.parquet",
-        "local predict local.json t.csv --out t.csv",
-    )),
     ("schema t.csv --target wage", r"no column 'wage' among its 5 .*Did you mean 'age'"),
     # models, predictions, evaluations
     ("show gone.json", r"gone\.json: cannot read the model: No such file"),
@@ -123,8 +114,6 @@ WRONG = [
     # receipts
     ("show a.json --model-card card.toml", r"--model-card is for the page: give --html"),
     ("show a.json --html p.html --json", r"--json prints, and --html writes a page"),
-    ("show a.json --html a.json --force", r"this is a file to read from"),
-    ("show a.json --html card.toml --model-card card.toml", r"this is a file to read from"),
     ("show a.json --html card.toml", r"the file exists"),
     ("show a.json --html no/p.html", r"does not exist"),
     ("show a.json --html p.html --model-card no.toml", r"cannot read the model card"),

@@ -5,6 +5,7 @@ The same readers run for long in ``benchmarks/audit/fuzz.py``.
 
 import contextlib
 import random
+import re
 import resource
 import sys
 
@@ -69,6 +70,15 @@ def test_changed_examples(name):
 @settings(max_examples=40, suppress_health_check=[HealthCheck.too_slow])
 def test_noise(name, raw):
     READERS[name].accepts(raw)
+
+
+@pytest.mark.parametrize("name", ["model", "receipt", "local model"])
+def test_no_name_is_given_twice(name):
+    """`receipt verify` refuses it, and of two readers one may take the first and the other the last."""
+    raw = READERS[name].examples()[0]
+    for found in re.finditer(rb'"\w+": ', raw):
+        place = found.start()
+        assert not READERS[name].accepts(raw[:place] + found[0] + b"null, " + raw[place:]), found[0]
 
 
 def test_the_watch_sees_what_it_should():

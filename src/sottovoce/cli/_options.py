@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+import os
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields, is_dataclass, replace
 from enum import StrEnum
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, TypeVar, get_type_hints
+from typing import TYPE_CHECKING, Any, TypeVar, get_type_hints
 
 import typer
+from typer.models import ArgumentInfo
 
+from sottovoce._files import check_writable
 from sottovoce.exceptions import ParameterError
 
 if TYPE_CHECKING:
@@ -77,17 +80,52 @@ def argument(metavar: str | None, text: str, *, default: Any = REQUIRED, **setti
     return typer.Argument(default, metavar=metavar, help=text, **settings)
 
 
+def output(
+    name: str, text: str, panel: str | None = None, *, default: Any = None, beside: str = "", always: bool = True
+) -> Any:
+    """Return the declaration of a file to write, which `command` checks before the command runs.
+
+    ``beside``: how its name ends if it lies beside ``--out``, where the option says no other place; only if the option
+        is given, where not ``always``.
+    """
+    made = option(name, text, panel, default=default)
+    made.beside, made.always = beside, always
+    return made
+
+
+def beside(out: Path, ending: str) -> Path:
+    return out.with_name(f"{out.stem}{ending}")
+
+
 def option_name(parameter: str) -> str:
     """Return the option of a parameter: ``--n-steps`` of ``n_steps``; the intercept's is a pair."""
     return "--intercept/--no-intercept" if parameter == "fit_intercept" else f"--{parameter.replace('_', '-')}"
 
 
-def with_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return the command with an option for each field of its groups: the parameters that are dataclasses."""
-    hints = get_type_hints(command, include_extras=True)
+class Told:
+    """What a command has done: as JSON for ``--json``, else in words, of which some print themselves."""
+
+    def __init__(self, content: object, *said: str | Callable[[], object], status: int = 0) -> None:
+        self.content, self.said, self.status = content, said, status
+
+    def tell(self, *, as_json: bool) -> None:
+        from sottovoce.cli._output import tell
+
+        tell(as_json, self.content, *self.said)
+        if self.status:
+            raise typer.Exit(self.status)
+
+
+def command(function: Callable[..., Told | None]) -> Callable[..., None]:
+    """Return a command: with an option for each field of its groups, ``--force`` if it writes files, and ``--json``.
+
+    Groups are parameters that are dataclasses. What it writes is checked before it runs: no file is read from, no two
+    are one, and none is there, without ``--force``. A command that returns `Told` tells that.
+    """
+    hints = get_type_hints(function, include_extras=True)
     flat: dict[str, inspect.Parameter] = {}
     groups: dict[str, Any] = {}
-    for name, parameter in inspect.signature(command).parameters.items():
+    for name, parameter in inspect.signature(function).parameters.items():
         kinds, defaults = {name: hints[name]}, {name: parameter.default}
         if is_dataclass(group := hints[name]):
             groups[name] = group
@@ -95,21 +133,62 @@ def with_groups(command: Callable[..., None]) -> Callable[..., None]:
             defaults = {field.name: field.default for field in fields(group)}
         for one, default in defaults.items():
             flat[one] = inspect.Parameter(one, parameter.KEYWORD_ONLY, default=default, annotation=kinds[one])
+    written = {name: one.default for name, one in flat.items() if hasattr(one.default, "beside")}
+    own = {"force": FORCE} if written else {}
+    own |= {"as_json": JSON} if hints.get("return") is Told else {}
+    for name, default in own.items():
+        flat[name] = inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=bool)
 
-    @wraps(command)
+    @wraps(function)
     def run(**given: Any) -> None:
+        asked = {name: given.pop(name) for name in own}
+        if written:
+            read = [*_read_from(flat, given)]
+            _check_written(written, given, read, overwrite=asked["force"])
         for name, group in groups.items():
             given[name] = group(**{field.name: given.pop(field.name) for field in fields(group)})
-        command(**given)
+        told = function(**given)
+        if told is not None:
+            told.tell(as_json=asked["as_json"])
 
     run.__signature__ = inspect.Signature(list(flat.values()))  # type: ignore[attr-defined]
     run.__annotations__ = {name: parameter.annotation for name, parameter in flat.items()}
     return run
 
 
+def _read_from(flat: Mapping[str, inspect.Parameter], given: Mapping[str, Any]) -> Iterator[str | os.PathLike[str]]:
+    for name, value in given.items():
+        if isinstance(value, os.PathLike) and not hasattr(flat[name].default, "beside"):
+            yield value
+        elif isinstance(value, list) and isinstance(flat[name].default, ArgumentInfo):
+            yield from value
+
+
+def _check_written(
+    written: Mapping[str, Any], given: dict[str, Any], read: Iterable[str | os.PathLike[str]], *, overwrite: bool
+) -> None:
+    """Complete the paths of files to write, and refuse those that are read from, are one, or cannot be written."""
+    sources = set(map(os.path.realpath, read))
+    seen: dict[Path, str] = {}
+    for parameter, declared in written.items():
+        name, value = declared.param_decls[0], given[parameter]
+        path = value if isinstance(value, Path) else None
+        if path is None and declared.beside and (declared.always or value is not None):
+            path = beside(given["out"], declared.beside)
+            given[parameter] = path if declared.always else value
+        if path is None:
+            continue
+        other = seen.setdefault(path.resolve(), name)
+        if other != name:
+            raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
+        if os.path.realpath(path) in sources:
+            raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
+        check_writable(name, path, overwrite=overwrite)
+
+
 # ------------------------------------------------------------------ what several commands have
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.", rich_help_panel="Output")]
+FORCE: Any = flag("--force", "Replace files that exist.")
 JSON: Any = flag("--json", "Print what a program would read, as JSON.")
 _TABLES = (
     "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input; or a database (postgresql://USER@HOST/NAME, "

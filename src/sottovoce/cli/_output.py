@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import sys
 import tempfile
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
@@ -18,11 +17,11 @@ from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
-from sottovoce._files import check_writable, write_whole
+from sottovoce._files import write_whole
 from sottovoce._plain_data import plain
 from sottovoce._shown import in_one_line, shown
 from sottovoce.cli._echo import echo, write_data
-from sottovoce.exceptions import ParameterError, SottovoceError
+from sottovoce.exceptions import SottovoceError
 
 if TYPE_CHECKING:
     from sottovoce.tables.reading import BatchedTable
@@ -88,24 +87,6 @@ def _print(table: Table) -> None:
 def say_how_good(figure: str, n_rows: int) -> None:
     what = f"{figure} on {n_rows} rows. NOT PRIVATE: computed from these labels without noise; "
     echo(f"{what}if they are private, so is this figure.", err=True)
-
-
-def check_output(name: str, path: Path, *, inputs: Iterable[Path | None], overwrite: bool) -> None:
-    if any(source is not None and os.path.realpath(source) == os.path.realpath(path) for source in inputs):
-        raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
-    check_writable(name, path, overwrite=overwrite)
-
-
-def check_outputs(outputs: Mapping[str, Path | None], *, inputs: Iterable[Path | None], overwrite: bool) -> None:
-    """Refuse outputs that are one file, that are read from, or that cannot be written; None is none."""
-    seen: dict[Path, str] = {}
-    for name, path in outputs.items():
-        if path is None:
-            continue
-        other = seen.setdefault(path.resolve(), name)
-        if other != name:
-            raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
-        check_output(name, path, inputs=inputs, overwrite=overwrite)
 
 
 def write_page(path: Path, text: str, *, again: str = " It can be made again from the receipt.") -> None:

@@ -9,7 +9,7 @@ from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._holdout import check_room_of
 from sottovoce.cli._models import EvaluationBudget
-from sottovoce.cli._output import check_outputs, print_rows, write_or_keep, write_page
+from sottovoce.cli._output import print_rows, write_or_keep, write_page
 from sottovoce.cli._rows import open_rows
 from sottovoce.cli.predict import without_schema
 from sottovoce.estimators.persistence import load_model
@@ -20,7 +20,7 @@ from sottovoce.ledger.charging import is_charged
 from sottovoce.ledger.ledger import Ledger
 
 
-@cli.with_groups
+@cli.command
 def evaluate(
     *,
     model: Path = cli.argument("MODEL", "A model that `sottovoce fit` wrote."),
@@ -28,16 +28,14 @@ def evaluate(
     budget: EvaluationBudget,
     reading: cli.Reading,
     scratch: Path | None = cli.SCRATCH,
-    out: Path | None = cli.option("--out", "Where to write the evaluation (JSON), with its receipt."),
-    page: Path | None = cli.option("--page", "Where to write the evaluation as a page to read and print."),
+    out: Path | None = cli.output("--out", "Where to write the evaluation (JSON), with its receipt."),
+    page: Path | None = cli.output("--page", "Where to write the evaluation as a page to read and print."),
     as_json: bool = cli.JSON,
-    force: cli.ForceOption = False,
 ) -> None:
     """Evaluate MODEL on the private rows of TABLE: measures with 95 % intervals, under differential privacy.
 
     TABLE should be held out of training: on training rows the figures are optimistic, and both budgets add up.
     """
-    check_outputs({"--out": out, "--page": page}, inputs=(model, table), overwrite=force)
     estimator, schema = load_model(model)
     given = vars(budget)
     facts: dict[str, Any] = {

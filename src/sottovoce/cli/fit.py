@@ -28,6 +28,7 @@ from sottovoce.report import read_model_card, receipt_page
 from sottovoce.tables import Schema
 
 _HOLDOUT = "Rows set aside"
+_EVALUATION = ".evaluation.json"
 
 
 def _bounds(given: Training, model: cli.ModelKind, schema: Schema) -> dict[str, float | str | None]:
@@ -68,17 +69,19 @@ class _Holdout:
     holdout: float | None = cli.option(
         "--holdout", "Share of rows, or of people with --unit, to set aside by coins and never train on.", _HOLDOUT
     )
-    holdout_out: Path | None = cli.option(
+    holdout_out: Path | None = cli.output(
         "--holdout-out",
         "Where to write the rows that were set aside, as they are: a file for its owner alone.",
         _HOLDOUT,
     )
 
-    evaluate_epsilon: float | None = cli.option(
+    evaluate_epsilon: float | None = cli.output(
         "--evaluate-epsilon",
         "Evaluate the model on the rows that were set aside, with noise, at this cost of its own; written beside the "
         "model as NAME.evaluation.json.",
         _HOLDOUT,
+        beside=_EVALUATION,
+        always=False,
     )
 
     def told(self, schema: Schema) -> list[tuple[str, str]]:
@@ -88,9 +91,6 @@ class _Holdout:
         rows = "people" if schema.unit is not None else "rows"
         where = "" if self.holdout_out is None else f", in {self.holdout_out}"
         return [("set aside", f"{self.holdout:g} of the {rows}, by coins{where}; never trained on")]
-
-    def evaluation(self, out: Path) -> Path | None:
-        return None if self.evaluate_epsilon is None else out.with_name(f"{out.stem}.evaluation.json")
 
     def check(self) -> None:
         options = {"--holdout-out": self.holdout_out, "--evaluate-epsilon": self.evaluate_epsilon}
@@ -117,41 +117,31 @@ def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdou
     )  # fmt: skip
 
 
-@cli.with_groups
+@cli.command
 def fit(
     *,
     table: Any = cli.TABLE,
     model: cli.ModelKind | None = cli.MODEL_OR_BY_TARGET,
-    out: Path = cli.option("--out", "Where to write the model (JSON).", default=cli.REQUIRED),
+    out: Path = cli.output("--out", "Where to write the model (JSON).", default=cli.REQUIRED),
     schema: Path | None = cli.SCHEMA,
     target: str | None = cli.TARGET,
     reading: cli.Reading,
     scratch: Path | None = cli.SCRATCH,
     training: Training,
     unit: _Unit,
-    receipt: Path | None = cli.option("--receipt", "Where to write the receipt. Default: beside the model."),
-    report: Path | None = cli.option("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
+    receipt: Path | None = cli.output(
+        "--receipt", "Where to write the receipt. Default: beside the model.", beside=".receipt.json"
+    ),
+    report: Path | None = cli.output("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
     model_card: Path | None = cli.MODEL_CARD,
     table_name: str | None = cli.option("--table-name", "What the receipt calls the table; public, and not checked."),
-    force: cli.ForceOption = False,
     quiet: bool = cli.flag("--quiet", "No progress on stderr, nothing on stdout."),
     as_json: bool = cli.JSON,
     holdout: _Holdout,
 ) -> None:
     """Train a private model on TABLE and write it with its receipt."""
-    receipt = receipt or out.with_name(f"{out.stem}.receipt.json")
+    assert receipt is not None
     holdout.check()
-    output.check_outputs(
-        {
-            "--out": out,
-            "--receipt": receipt,
-            "--report": report,
-            "--holdout-out": holdout.holdout_out,
-            "--evaluate-epsilon": holdout.evaluation(out),
-        },
-        inputs=(table, schema, model_card),
-        overwrite=force,
-    )
     if report is None:
         cli.refuse_options("is for the page: give --report PAGE.html too", {"--model-card": model_card})
     card = None if model_card is None else read_model_card(model_card)
@@ -202,9 +192,9 @@ def fit(
             ("not covered", f"points that the receipt names: {len(guarantee.not_covered)}"),
             ("receipt", f"{receipt}; all of it: sottovoce show {out}"),
         ])  # fmt: skip
-    evaluation = holdout.evaluation(out)
     found = None
-    if split is not None and evaluation is not None:
+    if split is not None and holdout.evaluate_epsilon is not None:
+        evaluation = cli.beside(out, _EVALUATION)
         found = _evaluated(estimator, split.held_out.unread(scratch), holdout)
         output.write_or_keep({evaluation: found.to_json()})
         if not quiet and not as_json:

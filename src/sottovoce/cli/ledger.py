@@ -7,14 +7,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-import typer
-
-from sottovoce._files import check_writable
 from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
-from sottovoce.cli._options import JSON, LEDGER, REQUIRED, ForceOption, argument, flag, option, with_groups
-from sottovoce.cli._output import print_columns, print_rows, tell
+from sottovoce.cli._options import LEDGER, REQUIRED, Told, argument, command, flag, option, output
+from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import outline
@@ -49,18 +46,17 @@ class _Budget:
     )
 
 
-@with_groups
-def create(*, url: str = _URL, dataset: str = _DATASET, budget: _Budget, as_json: bool = JSON) -> None:
+@command
+def create(*, url: str = _URL, dataset: str = _DATASET, budget: _Budget) -> Told:
     """Give a data set a budget, for good; the ledger is made where there is none."""
     book = Ledger(url)
     made = book.create(dataset, **vars(budget))
     told = {**_dataset_json(book, made), "head": book.head()}
-    tell(as_json, told, lambda: print_rows(f"Data set {dataset}", _dataset_rows(book, made)), f"head {told['head']}")
+    return Told(told, lambda: print_rows(f"Data set {dataset}", _dataset_rows(book, made)), f"head {told['head']}")
 
 
-def show(
-    url: str = _URL, dataset: str | None = option("--dataset", "Only this one. Default: all."), as_json: bool = JSON
-) -> None:
+@command
+def show(url: str = _URL, dataset: str | None = option("--dataset", "Only this one. Default: all.")) -> Told:
     """Show the budgets, what is spent of them and what remains."""
     book = Ledger(url)
     known = book.datasets()
@@ -69,32 +65,32 @@ def show(
         known = {dataset: known[dataset]}
     shown = (partial(print_rows, f"Data set {one.name}", _dataset_rows(book, one)) for one in known.values())
     told = [_dataset_json(book, one) for one in known.values()]
-    tell(as_json, told, *(shown if known else ["This ledger has no data sets."]))
+    return Told(told, *(shown if known else ["This ledger has no data sets."]))
 
 
-def history(url: str = _URL, dataset: str = _DATASET, as_json: bool = JSON) -> None:
+@command
+def history(url: str = _URL, dataset: str = _DATASET) -> Told:
     """Show every charge of a data set, the oldest first."""
     charges = Ledger(url).history(dataset)
     headings = ("entry", "day (UTC)", "who", "state", "private", "what")
-    tell(as_json, [*map(_charge_json, charges)], lambda: print_columns(
+    return Told([*map(_charge_json, charges)], lambda: print_columns(
         f"Charges of {dataset}", headings, map(_charge_row, charges), ends_in_words=True
     ))  # fmt: skip
 
 
+@command
 def cancel(
     url: str = _URL,
     charge: str = argument(None, "Number of the entry that `ledger history` shows, or the name of the charge."),
     reason: str = option(
         "--reason", "For the record: why nobody learnt anything from this run. No data in it.", default=REQUIRED
     ),
-    as_json: bool = JSON,
-) -> None:
+) -> Told:
     """Give back a charge whose run is over and told nobody anything. A decision about privacy: never automate it."""
     book = Ledger(url)
     name = _named(book, charge)
     record = next(known for known in book.history(book.cancel(name, reason).dataset) if known.charge == name)
-    tell(
-        as_json,
+    return Told(
         _charge_json(record),
         f"Entry {record.seq} of {record.dataset} does not count any more. Recorded as cancelled by hand:",
         f"    {record.ended_by}: {record.reason}",
@@ -102,26 +98,26 @@ def cancel(
     )
 
 
+@command
 def import_(
     url: str = _URL,
     dataset: str = _DATASET,
     receipt: Path = argument(None, "Receipt, model file or page of a run that no ledger was charged for."),
     same_unit: bool = flag("--same-unit", "The receipt's unit is that of the data set, in other words."),
     another_run: bool = flag("--another-run", "An equal receipt was imported, of another run."),
-    as_json: bool = JSON,
-) -> None:
+) -> Told:
     """Charge a run of before by its receipt. Do so for all old receipts before the first new fit."""
     book = Ledger(url)
     made = book.import_receipt(dataset, read_receipt(receipt), same_unit=same_unit, another_run=another_run)
     spent, delta = book.spent(dataset)
-    tell(
-        as_json,
+    return Told(
         {"dataset": dataset, "entry": made.seq - 1, "spent": spent, "delta": delta, "head": made.hash},
         f"Entry {made.seq - 1} of {dataset}: imported. Spent now: epsilon {spent:.6g} at delta {delta:g}",
         f"head {made.hash}",
     )
 
 
+@command
 def verify(
     url: str | None = option("--ledger", "Address of the ledger.", **LEDGER),
     exported: Path | None = option("--file", "Verify this file from `ledger export` in place of a database."),
@@ -129,8 +125,7 @@ def verify(
         "--expected-head",
         "Hash of an entry that was the last one at some time, kept elsewhere: shows that no end was cut off.",
     ),
-    as_json: bool = JSON,
-) -> None:
+) -> Told:
     """Check the chain of hashes and every charge against its budget; exit code 1 if something is wrong."""
     if exported is not None:
         found = verify_export(exported, expected_head=expected_head)
@@ -141,21 +136,15 @@ def verify(
     for problem in found.problems:
         echo(f"PROBLEM: {problem}", err=True)
     told = {name: getattr(found, name) for name in ("ok", "n_entries", "head", "anchored", "problems")}
-    tell(as_json, told, f"{found.n_entries} entries hold together; head {found.head}", *([] if found.anchored else [
+    return Told(told, f"{found.n_entries} entries hold together; head {found.head}", *([] if found.anchored else [
         "No --expected-head was given: that entries were cut off at the end would not show. Keep the head in "
         "another place."
-    ]))  # fmt: skip
-    if not found.ok:
-        raise typer.Exit(1)
+    ]), status=0 if found.ok else 1)  # fmt: skip
 
 
-def export(
-    url: str = _URL,
-    out: Path = option("--out", "Where to write the JSON lines.", default=REQUIRED),
-    force: ForceOption = False,
-) -> None:
+@command
+def export(url: str = _URL, out: Path = output("--out", "Where to write the JSON lines.", default=REQUIRED)) -> None:
     """Write the whole ledger as JSON lines, which `ledger verify --file` checks without the database."""
-    check_writable("--out", out, overwrite=force)
     echo(f"head {Ledger(url).export(out)}")
 
 

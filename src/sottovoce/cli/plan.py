@@ -11,7 +11,7 @@ from sottovoce._validation import whole_number
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import MODELS, REGRESSIONS, Planned, is_sparse, make_estimator, model_by_target
-from sottovoce.cli._output import check_output, print_rows, tell, write_page
+from sottovoce.cli._output import print_rows, write_page
 from sottovoce.exceptions import ParameterError
 from sottovoce.forecasting import Forecast, forecast
 from sottovoce.tables import Schema
@@ -41,7 +41,7 @@ class Told:
     )
 
 
-@cli.with_groups
+@cli.command
 def plan(
     *,
     model: cli.ModelKind | None = cli.MODEL_OR_BY_TARGET,
@@ -52,15 +52,11 @@ def plan(
     target: str | None = cli.option("--target", "The column to predict. Default: the schema's."),
     n_features: int | None = cli.option("--n-features", "Number of features, without a schema, of two classes."),
     told: Told,
-    picture: Path | None = cli.option(
+    picture: Path | None = cli.output(
         "--picture", "Draw accuracy against epsilon and against rows into this SVG file."
     ),
-    force: cli.ForceOption = False,
-    as_json: bool = cli.JSON,
-) -> None:
+) -> cli.Told:
     """Show how good a model to expect, what a fit would spend and how much noise it would add. No data are read."""
-    if picture is not None:
-        check_output("--picture", picture, inputs=[schema], overwrite=force)
     if max_rows_per_unit is not None:
         max_rows_per_unit = whole_number("--max-rows-per-unit", max_rows_per_unit, at_least=1)
     if schema is None:
@@ -90,8 +86,8 @@ def plan(
     found = None if why else forecast(estimator, n_samples, n_features, **vars(told))
     if found is not None and picture is not None:
         write_page(picture, found.picture())
-    tell(
-        as_json, {**summary, **({} if found is None else {"forecast": found.to_dict()})},
+    return cli.Told(
+        {**summary, **({} if found is None else {"forecast": found.to_dict()})},
         f"No forecast of accuracy: {why}." if found is None else lambda: _print_forecast(found),
         lambda: print_rows("For the accountant", [(name, _text(value)) for name, value in summary.items()]),
     )  # fmt: skip

@@ -17,19 +17,19 @@ from sklearn.base import ClassifierMixin
 from sottovoce._files import whole_file
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import is_terminal, write_data
-from sottovoce.cli._output import check_output, say_how_good
+from sottovoce.cli._output import say_how_good
 from sottovoce.cli._rows import open_rows
 from sottovoce.estimators.persistence import load_model
 from sottovoce.estimators.remote import count_right, r_squared_of, sum_squares
 from sottovoce.exceptions import ParameterError, SottovoceError
 
 
-@cli.with_groups
+@cli.command
 def predict(
     *,
     model: Path = cli.argument("MODEL", "A model that `sottovoce fit` wrote."),
     table: Path = cli.TABLE,
-    out: Path | None = cli.option("--out", "Where to write the predictions (CSV). Default: stdout."),
+    out: Path | None = cli.output("--out", "Where to write the predictions (CSV). Default: stdout."),
     proba: bool = cli.flag("--proba", "Add the probability of each class (logistic models)."),
     ids: list[str] = cli.option(
         "--id",
@@ -38,11 +38,8 @@ def predict(
     ),
     score: bool = cli.flag("--score", "Compare with the labels in TABLE; the result goes to stderr."),
     reading: cli.Reading,
-    force: cli.ForceOption = False,
 ) -> None:
     """Predict each row of TABLE with MODEL, as CSV with one line a row."""
-    if out is not None:
-        check_output("--out", out, inputs=(model, table), overwrite=force)
     estimator, schema = load_model(model)
     if proba and not hasattr(estimator, "predict_proba"):
         raise ParameterError(f"--proba: a {type(estimator).__name__} gives no probabilities; train --model logistic.")

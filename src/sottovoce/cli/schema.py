@@ -7,25 +7,22 @@ from pathlib import Path
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._output import check_output, reading_bar
+from sottovoce.cli._output import reading_bar
 from sottovoce.tables import Layout, draft_schema
 
 
-@cli.with_groups
+@cli.command
 def schema(
     *,
     table: Path = cli.TABLE,
     target: str | None = cli.option("--target", "The column to predict."),
-    out: Path | None = cli.option("--out", "Where to write the draft. Default: stdout."),
+    out: Path | None = cli.output("--out", "Where to write the draft. Default: stdout."),
     reading: cli.Reading,
-    force: cli.ForceOption = False,
 ) -> None:
     """Draft a schema from TABLE: a start, private until every line is confirmed from public knowledge.
 
     The draft is made by looking at the data. `sottovoce fit` refuses it until it says confirmed = true.
     """
-    if out is not None:
-        check_output("--out", out, inputs=(table,), overwrite=force)
     rows = reading.batches(table, Layout())
     with reading_bar(table, rows):
         draft = draft_schema(rows, target=target, layout=reading.layout(Layout()))

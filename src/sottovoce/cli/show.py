@@ -15,7 +15,7 @@ from sottovoce._plain_data import plain
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._models import model_rows
-from sottovoce.cli._output import check_output, print_columns, print_rows, tell, write_page
+from sottovoce.cli._output import print_columns, print_rows, tell, write_page
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import load_model
 from sottovoce.exceptions import ModelFormatError, ParameterError
@@ -26,13 +26,14 @@ from sottovoce.tables import Schema
 _SHOWN = 20
 
 
+@cli.command
 def show(
+    *,
     path: Path = cli.argument("MODEL_OR_RECEIPT", "A file that `sottovoce fit` wrote, or the page of a receipt."),
     coefficients: bool = cli.flag("--coefficients", "Print all coefficients of a model, and no receipt."),
     as_json: bool = cli.JSON,
-    html: Path | None = cli.option("--html", "Write the receipt as a page to read, sign and print; print nothing."),
+    html: Path | None = cli.output("--html", "Write the receipt as a page to read, sign and print; print nothing."),
     model_card: Path | None = cli.MODEL_CARD,
-    force: cli.ForceOption = False,
 ) -> None:
     """Show a model: its coefficients, and its receipt: what was promised, about what, and what it does not cover.
 
@@ -43,7 +44,6 @@ def show(
     else:
         printed = {"--json": as_json, "--coefficients": coefficients}
         cli.refuse_options("prints, and --html writes a page: give one of them", printed)
-        check_output("--html", html, inputs=(path, model_card), overwrite=force)
     estimator, schema = load_model(path) if _is_model(path) else (None, None)
     if coefficients:
         if estimator is None:

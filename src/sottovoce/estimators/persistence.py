@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._files import named_errors, write_whole
 from sottovoce._numerics import Vector
-from sottovoce._plain_data import decode, encode
+from sottovoce._plain_data import decode, encode, parsed
 from sottovoce._validation import magnitude, number, whole_number
 from sottovoce.estimators.base import LEFT_OUT, arguments_of, decode_classes, fitted_values
 from sottovoce.estimators.classifier import DPLinearClassifier
@@ -142,7 +142,7 @@ def tied_to_schema(receipt: Guarantee, schema: Schema | None) -> Guarantee:
 
 def model_from_json(text: str) -> tuple[DPLinearEstimator, Schema | None]:
     try:
-        content = json.loads(text, parse_constant=_refuse_constant)
+        content = parsed(text)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(
             f"this is not a model file: it is not JSON ({error}). Give what sottovoce fit wrote."
@@ -241,7 +241,3 @@ def _array(fitted: Mapping[str, Any], name: str, shape: tuple[int, ...]) -> Vect
     if values.shape != shape:
         raise ModelFormatError(f"{name} has the shape {values.shape} instead of {shape}: damaged file.")
     return values
-
-
-def _refuse_constant(text: str) -> None:
-    raise ValueError(f"{text} is not allowed")

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce._plain_data import canonical_text, decode, digest, encode, encode_or_write
+from sottovoce._plain_data import canonical_text, decode, digest, encode, encode_or_write, parsed
 from sottovoce._shown import html_table
 from sottovoce._validation import number
 from sottovoce.evaluation.axes import Axis
@@ -315,7 +315,7 @@ class Evaluation:
     def from_json(cls, text: str | Path) -> Self:
         """Read an evaluation from its JSON, or from the file that holds it; see `from_dict`."""
         try:
-            return cls.from_dict(json.loads(text.read_text(encoding="utf-8") if isinstance(text, Path) else text))
+            return cls.from_dict(parsed(text.read_text(encoding="utf-8") if isinstance(text, Path) else text))
         except (ValueError, RecursionError, OSError) as error:
             if isinstance(error, SottovoceError):
                 raise

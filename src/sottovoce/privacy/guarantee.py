@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Final, Self
 
 from sottovoce._addresses import where_to_read
-from sottovoce._plain_data import digest, plain, scalar
+from sottovoce._plain_data import digest, parsed, plain, scalar
 from sottovoce._shown import html_table, in_one_line, quoted, rounded_up, ten_lines
 from sottovoce._validation import filled_text, number, truth
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError
@@ -301,7 +301,7 @@ class Guarantee:
     def from_json(cls, text: str) -> Self:
         """Read a receipt from JSON; see `from_dict`."""
         try:
-            data = json.loads(text)
+            data = parsed(text)
         except (ValueError, TypeError, RecursionError) as error:  # also numbers of too many digits, and deep nesting
             raise ModelFormatError(f"the receipt is not JSON: {error}.") from error
         return cls.from_dict(data)

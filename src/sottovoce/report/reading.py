@@ -5,7 +5,6 @@ A model card is what the author of a model says about it; it is shown in the rec
 
 import hashlib
 import json
-import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ import tomlkit
 from tomlkit.exceptions import ParseError
 
 from sottovoce._files import named_errors
+from sottovoce._plain_data import parsed
 from sottovoce.exceptions import AccountingError, ModelFormatError, ParameterError, SottovoceError
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -169,29 +169,9 @@ def _page(content: str) -> ReceiptFile:
 
 def _parsed(content: str) -> Any:
     try:
-        return json.loads(content, object_pairs_hook=_unique, parse_constant=_refuse_constant, parse_float=_finite)
+        return parsed(content)
     except (ValueError, RecursionError) as error:
         raise ModelFormatError(f"this is not a receipt: it is not JSON ({error}).") from None
-
-
-def _unique(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """Refuse a name that is given twice: readers would disagree about which one counts."""
-    out = dict(pairs)
-    if len(out) != len(pairs):
-        raise ValueError("a name is given twice")
-    return out
-
-
-def _refuse_constant(constant: str) -> None:
-    raise ValueError(f"{constant} is not allowed")
-
-
-def _finite(digits: str) -> float:
-    """Refuse a number beyond the doubles: it would read back as infinity, which a receipt spells out."""
-    number = float(digits)
-    if math.isinf(number):
-        raise ValueError("a number is too large")
-    return number
 
 
 def _limited(data: dict[str, Any]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sottovoce._kept import PrivateFolder
 from sottovoce.cli import app
-from sottovoce.cli.vertical import party as party_command
+from sottovoce.cli.vertical import sites as party_command
 from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS

@@ -8,7 +8,6 @@ import pytest
 from typer.testing import CliRunner
 
 from sottovoce.cli import app
-from sottovoce.cli.vertical import predict as predict_command
 from sottovoce.cli.vertical import train as train_command
 from sottovoce.exceptions import PartyError
 from sottovoce.vertical.flare.hardening.envelope import LedgerHeads
@@ -31,9 +30,8 @@ def sites(tmp_path, monkeypatch):
         return told
 
     made.cut = None
-    for module in (train_command, predict_command):
-        monkeypatch.setattr(module, "Kit", SimpleNamespace(open=lambda folder, wanted: made.home))
-        monkeypatch.setattr(module, "do_run", do_run)
+    monkeypatch.setattr(train_command, "Kit", SimpleNamespace(open=lambda folder, wanted: made.home))
+    monkeypatch.setattr(train_command, "do_run", do_run)
     monkeypatch.setattr("sottovoce.vertical.flare.parties._PAUSE", 0.01)
     return made
 

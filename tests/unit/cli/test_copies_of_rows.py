@@ -17,7 +17,7 @@ from typer.testing import CliRunner
 from sottovoce import _files
 from sottovoce._files import whole_file
 from sottovoce.cli.app import app
-from sottovoce.cli.vertical import predict as vertical_predict
+from sottovoce.cli.vertical import train as vertical_predict
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.tables import ParquetTable
 from support.pairs import by_pairs

@@ -5,8 +5,8 @@ from sottovoce.cli._lazy import group
 __all__ = ["local"]
 
 _PLACES = {
-    "plan": "protocols", "protocol": "protocols", "tokens": "invitations", "survey": "invitations",
-    "randomize": "reports", "collect": "collect", "export": "reports", "fit": "models", "predict": "models",
+    "plan": "protocols", "protocol": "protocols", "tokens": "collecting", "survey": "collecting",
+    "randomize": "reports", "collect": "collecting", "export": "reports", "fit": "reports", "predict": "reports",
 }  # fmt: skip
 
 local = group(

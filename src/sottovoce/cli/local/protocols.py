@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._output import check_output, print_columns, print_rows, tell
+from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.cli._parse import numbers
 from sottovoce.cli._rows import confirmed_schema
-from sottovoce.cli.local._options import MAY_BE_MISSING, SCHEMA, TARGET, read_protocol
+from sottovoce.cli.local._shared import MAY_BE_MISSING, SCHEMA, TARGET, read_protocol
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol
 from sottovoce.tables import CategoricalColumn, NumericColumn, Schema
@@ -21,10 +21,11 @@ if TYPE_CHECKING:
     from sottovoce.local.planning import CollectionPlan
 
 
+@cli.command
 def protocol(
     *,
     epsilon: float = cli.option("--epsilon", "Privacy loss of one report.", default=cli.REQUIRED),
-    out: Path = cli.option("--out", "Where to write the protocol (JSON).", default=cli.REQUIRED),
+    out: Path = cli.output("--out", "Where to write the protocol (JSON).", default=cli.REQUIRED),
     n_expected: int = cli.option(
         "--n-expected", "Public. About how many reports will be collected.", default=cli.REQUIRED
     ),
@@ -33,16 +34,13 @@ def protocol(
     ),
     target: str | None = TARGET,
     missing: bool = MAY_BE_MISSING,
-    force: cli.ForceOption = False,
-    as_json: bool = cli.JSON,
-) -> None:
+) -> cli.Told:
     """Write the public parameters of a collection: what devices send, and what it may reveal."""
-    check_output("--out", out, inputs=[schema], overwrite=force)
     described = protocol_arguments(confirmed_schema(schema, target), missing)
     made = Protocol.create(epsilon=epsilon, n_expected=n_expected, **described)
     write_whole(out, made.to_json())
     told = {name: getattr(made, name) for name in ("epsilon", "task", "d", "degree")}
-    tell(as_json, {"protocol": str(out), "id": made.id.hex(), **told}, lambda: print_rows(f"Protocol {out}", [
+    return cli.Told({"protocol": str(out), "id": made.id.hex(), **told}, lambda: print_rows(f"Protocol {out}", [
         ("id", made.id.hex()),
         ("privacy of a report", f"epsilon = {made.epsilon:g}, pure local differential privacy"),
         ("predicts", made.task),
@@ -54,6 +52,7 @@ def protocol(
 _PEOPLE = 10_000
 
 
+@cli.command
 def plan(
     *,
     n: int | None = cli.option("--n", f"How many people would report. Default: {_PEOPLE}."),
@@ -71,8 +70,7 @@ def plan(
     delta: float | None = cli.option(
         "--delta", "Of the central epsilon after a shuffle. Default: 0.01 / N, at most 1e-6."
     ),
-    as_json: bool = cli.JSON,
-) -> None:
+) -> cli.Told:
     """Predict the accuracy of a collection, and the people it needs, from public numbers. No data are read."""
     from sottovoce.local.planning import plan_collection
 
@@ -99,7 +97,7 @@ def plan(
             found = [plan_collection(n, each.n_columns, each.epsilon, delta=delta) for each in chosen]
             plans = [replace(plan, protocol=each) for plan, each in zip(found, chosen, strict=True)]
     content = {"n": n, "d": plans[0].accuracy.d, "plans": [each.to_dict() for each in plans]}
-    tell(as_json, content, lambda: _print(f"{n:,} people{', as no --n says how many' * assumed}", plans))
+    return cli.Told(content, lambda: _print(f"{n:,} people{', as no --n says how many' * assumed}", plans))
 
 
 def _print(people: str, plans: list[CollectionPlan]) -> None:

@@ -1,43 +1,45 @@
-"""``sottovoce local randomize`` and ``export``: files of reports."""
+"""``sottovoce local randomize``, ``export``, ``fit`` and ``predict``: from records to reports, and to a model."""
 
 from __future__ import annotations
 
 import base64
 import json
+import math
 from collections.abc import Sequence
 from pathlib import Path
 
-from sottovoce._files import check_writable, write_whole
-from sottovoce.cli._options import JSON, REQUIRED, ForceOption, argument, option
-from sottovoce.cli._output import check_output, tell
-from sottovoce.cli.local._options import DATABASE, MISSING, PROTOCOL, read_protocol
-from sottovoce.cli.local._records import read_records, stream
+from sottovoce._files import write_whole
+from sottovoce.cli._echo import write_data
+from sottovoce.cli._options import REQUIRED, Told, argument, command, option, output
+from sottovoce.cli._output import print_rows, say_how_good, write_or_keep
+from sottovoce.cli._parse import whole_or_auto
+from sottovoce.cli.local._shared import DATABASE, MISSING, PROTOCOL, read_protocol, read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
-from sottovoce.local.server.exports import SUFFIXES, write_reports
+from sottovoce.local.server.exports import SUFFIXES, refuse_repeated, write_reports
 from sottovoce.local.wire import is_token
 
+_CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
 
+
+@command
 def randomize(
     *,
     protocol: Path = PROTOCOL,
     table: Path = argument("TABLE", "Records as CSV with a header, or as Parquet: one person a row."),
     label: str = option("--label", "Column of the label.", default=REQUIRED),
-    out: Path = option(
+    out: Path = output(
         "--out", "NAME.jsonl to send to a collector; NAME.reports or NAME.parquet to fit.", default=REQUIRED
     ),
     tokens: Path | None = option("--tokens", "Device tokens, one a line, for the people in the same order."),
     missing: list[str] | None = MISSING,
     max_epsilon: float | None = option("--max-epsilon", "Refuse a protocol that asks for more."),
-    force: ForceOption = False,
-    as_json: bool = JSON,
-) -> None:
+) -> Told:
     """Make one report a line of TABLE. Run it once: each further run costs every person epsilon again.
 
     With NAME.jsonl each line is what POST /reports takes; it needs --tokens. Nothing is sent.
     """
     described = read_protocol(protocol)
-    check_output("--out", out, inputs=[protocol, table, tokens], overwrite=force)
     if out.suffix not in (".jsonl", *SUFFIXES):
         raise ParameterError(
             f"--out {out}: the name ends in .jsonl to send reports, in {' or '.join(SUFFIXES)} to fit."
@@ -56,7 +58,7 @@ def randomize(
     else:
         write_reports(out, reports, described)
     told = {"reports": len(reports), "epsilon": described.epsilon, "file": str(out)}
-    tell(as_json, told, f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
+    return Told(told, f"{len(reports)} reports of {described.epsilon:g}-LDP in {out}")
 
 
 def _posted(token: bytes | None, report: bytes) -> str:
@@ -76,17 +78,101 @@ def _read_tokens(path: Path, count: int) -> list[bytes]:
     return [token.encode("ascii") for token in given[:count]]
 
 
+@command
 def export(
     *,
     protocol: Path = PROTOCOL,
     database: str = DATABASE,
-    out: Path = option("--out", "NAME.parquet, or NAME.reports for their bytes.", default=REQUIRED),
-    force: ForceOption = False,
-    as_json: bool = JSON,
-) -> None:
+    out: Path = output("--out", "NAME.parquet, or NAME.reports for their bytes.", default=REQUIRED),
+) -> Told:
     """Write all reports of PROTOCOL to a file, without anything of their tokens and in no order of arrival."""
     described = read_protocol(protocol)
-    check_writable("--out", out, overwrite=force)
     source = database if "://" in database else f"sqlite:///{database}"
     count = write_reports(out, stream(source, described), described)
-    tell(as_json, {"reports": count, "file": str(out)}, f"{count} reports in {out}")
+    return Told({"reports": count, "file": str(out)}, f"{count} reports in {out}")
+
+
+@command
+def fit(
+    *,
+    protocol: Path = PROTOCOL,
+    sources: list[str] = argument(
+        "SOURCE...", "A database (sqlite:///FILE, postgresql://...), or files .parquet and .reports."
+    ),
+    out: Path = output("--out", "Where to write the model (JSON).", default=REQUIRED),
+    receipt: Path | None = output(
+        "--receipt", "Where to write the receipt. Default: beside the model.", beside=".receipt.json"
+    ),
+    degree: str = option(
+        "--degree", "Of the gradient: 0 uses the first moment only, 1 the second too; auto decides by the noise.",
+        default="auto", parser=whole_or_auto, metavar="DEGREE",
+    ),
+    alpha: float | None = option("--alpha", "Penalty of least squares. Default: half the noise edge."),
+) -> Told:  # fmt: skip
+    """Fit a model to the reports of PROTOCOL and write it with its receipt; as often as you like, at no cost."""
+    from sottovoce.local import Aggregator
+
+    assert receipt is not None
+    described = read_protocol(protocol)
+    if [source for source in sources if "://" not in source] or len(sources) > 1:
+        # within one database the tokens are unique
+        refuse_repeated((piece for source in sources for piece in stream(source, described)), described)
+    aggregator = Aggregator(described)
+    for source in sources:
+        aggregator.add(stream(source, described))
+    if not aggregator.n_reports:
+        raise ParameterError("SOURCE: there are no reports of this protocol.")
+    model = aggregator.fit(degree=degree, alpha=alpha)
+    write_or_keep({out: model.to_json(), receipt: model.guarantee_.to_json()})
+    health = aggregator.health()
+    least = math.ceil(_CLEAR * described.d * described.constants.v1)
+    rows = [
+        ("reports", f"{health.n}, and {sum(health.rejected.values())} refused"),
+        ("fitted by", f"{model.loss}, degree {model.degree}"),
+    ]
+    if model.quality_ is not None:
+        error = model.quality_.squared_error
+        rows.append(("held-out squared error", f"{error.value:.4f} +- {error.standard_error:.4f} (1: learnt nothing)"))
+    if not health.is_plausible:
+        rows.append(("WARNING", "these reports do not look like those of honest devices; see the guide"))
+    if health.n < least:
+        few = f"so few reports are mostly noise: {least:,} are needed at least; see sottovoce local plan"
+        rows.append(("WARNING", few))
+    told = {
+        "model": str(out), "receipt": str(receipt), "guarantee": model.guarantee_.to_dict(), "loss": model.loss,
+        "degree": model.degree, "reports": health.n, "refused": sum(health.rejected.values()),
+        "is_plausible": health.is_plausible, "is_lost_in_noise": health.n < least,
+        "squared_error": None if model.quality_ is None else model.quality_.squared_error,
+    }  # fmt: skip
+    return Told(
+        told,
+        lambda: print_rows(f"Model {out}", rows),
+        lambda: print_rows(f"Receipt {receipt}", model.guarantee_.rows()),
+    )
+
+
+@command
+def predict(
+    *,
+    model: Path = argument("MODEL", "A model of `sottovoce local fit`."),
+    table: Path = argument("TABLE", "Records as CSV with a header, or as Parquet."),
+    out: Path | None = output("--out", "Where to write the predictions. Default: stdout."),
+    score: str | None = option("--score", "Compare with this column; the result goes to stderr.", metavar="LABEL"),
+    missing: list[str] | None = MISSING,
+) -> None:
+    """Predict each record of TABLE with MODEL, one a line."""
+    from sottovoce.local import LocalModel
+
+    read = LocalModel.load(model)
+    records, labels = [], []
+    for record, label in read_records(table, read.protocol, label=score, missing=missing):
+        records.append(record)
+        labels.append(label)
+    text = "prediction\n" + "".join(f"{value}\n" for value in (read.predict(records) if records else ()))
+    if out is None:
+        write_data(text)
+    else:
+        write_whole(out, text, private=True)
+    if score is not None and records:
+        name = "accuracy" if read.classes_ is not None else "R^2"
+        say_how_good(f"{name} {read.score(records, labels):.4f}", len(records))

@@ -5,8 +5,8 @@ from sottovoce.cli._lazy import group
 __all__ = ["vertical"]
 
 _PLACES = {
-    "simulate": "simulate", "provision": "kits", "party": "party", "train": "train",
-    "status": "status", "predict": "predict",
+    "simulate": "simulate", "provision": "sites", "party": "sites", "train": "train", "status": "sites",
+    "predict": "train",
 }  # fmt: skip
 
 vertical = group(

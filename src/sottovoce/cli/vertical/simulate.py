@@ -18,8 +18,13 @@ from sottovoce.cli._echo import echo
 from sottovoce.cli._models import label_facts
 from sottovoce.cli._output import print_columns, print_json
 from sottovoce.cli._rows import given_schema, note_unused
-from sottovoce.cli.vertical._shown import print_comparison, print_training
-from sottovoce.cli.vertical._training import EPSILON, HowToTrain, estimator_parameters
+from sottovoce.cli.vertical._training import (
+    EPSILON,
+    HowToTrain,
+    estimator_parameters,
+    print_comparison,
+    print_training,
+)
 from sottovoce.exceptions import DataError, ParameterError, SchemaError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Schema
@@ -135,7 +140,7 @@ def _by_name(features: Sequence[str], given: Sequence[str]) -> dict[str, list[st
 # ------------------------------------------------------------------ the command
 
 
-@cli.with_groups
+@cli.command
 def simulate(
     *,
     table: Any = cli.TABLE,

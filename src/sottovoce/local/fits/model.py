@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._files import named_errors, write_whole
+from sottovoce._plain_data import parsed
 from sottovoce.exceptions import DataError, ModelFormatError, ParameterError
 from sottovoce.local.fits.held_out import HeldOut, Quality
 from sottovoce.local.protocol import Protocol, row_sums
@@ -167,7 +168,7 @@ class LocalModel:
             If the text is no such model, or of a later version.
         """
         try:
-            content = json.loads(text)
+            content = parsed(text)
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
                 raise ValueError(f"its 'format' is not {_FORMAT!r}")
             if content.get("version") != _VERSION:
