@@ -19,7 +19,7 @@ from benchmarks.cluster.tables import SHORT, counted, fitted, local_cluster, mad
 from benchmarks.driver import benchmark
 from sottovoce import DPLogisticRegression
 from sottovoce.cluster import DaskTable
-from sottovoce.cluster.parquet import bytes_a_row
+from sottovoce.cluster.sources import bytes_a_row
 
 ROWS, COLUMNS, THREADS = 10**10, 100, 16
 MATRIX = 4 * COLUMNS  # bytes a row, float32

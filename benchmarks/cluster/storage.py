@@ -25,7 +25,7 @@ import pyarrow.parquet as pq
 
 import sottovoce as sv
 from benchmarks.driver import HIDDEN, benchmark, option
-from sottovoce.cluster.parquet import STORAGES, partitions_of
+from sottovoce.cluster.sources import STORAGES, partitions_of
 from sottovoce.exceptions import PrivacyWarning
 
 D = 100

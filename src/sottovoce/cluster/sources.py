@@ -1,7 +1,9 @@
-"""Where the rows of a partition come from: a value that is sent to a worker, and read there."""
+"""Where the rows of a partition come from: row groups that a worker reads once, to memory or to its scratch disk."""
 
 import hashlib
-from abc import ABC, abstractmethod
+import socket
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -9,7 +11,19 @@ from uuid import uuid4
 from weakref import WeakValueDictionary
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
+
+from sottovoce._validation import choice, whole_number
+from sottovoce.central.data.streamed import ScratchTable
+from sottovoce.exceptions import TableError
+from sottovoce.tables.row_groups import CutTable
+
+STORAGES: Final = ("memory", "scratch")
+
+_A_WORKER: Final = 6  # partitions: when it dies, others share them
+_REMEMBERED: Final = 56  # bytes of what a fit remembers of a row: its label, its scale, dual variables
+_SHARE: Final = 0.5  # of a worker's memory that rows may fill; the rest is for those of a worker that dies
 
 
 @dataclass(frozen=True)
@@ -56,23 +70,26 @@ class RowsDigest:
         return self._hash.hexdigest()
 
 
-class Source(ABC):
-    """Rows of one partition, before they are read. Subclasses can be pickled, and hold no open file.
+class Source:
+    """Rows of one partition, before they are read: it can be sent to a worker, and holds no open file.
 
-    What the driver knows of them before is public, and no worker is asked for it:
+    What the driver knows of them before is public, and no worker is asked for it.
 
-    ``shape``, ``dtype``, ``has_labels``: of the rows, and whether a label belongs to each.
-    ``entries_a_row``: that a row takes in memory at most.
-    ``storage``: where a worker keeps the rows: "memory" or "scratch" (its disk).
+    ``table``: these row groups; pickled without rows, and read where it arrives.
+    ``storage``, {"memory", "scratch"}: whether the worker keeps the rows in memory or on its scratch disk.
     ``first_row``: place of the first row in the whole table, for messages.
     """
 
-    shape: tuple[int, int]
-    dtype: np.dtype[Any]
-    has_labels: bool
-    entries_a_row: int
     storage: str = "memory"
-    first_row: int = 0
+
+    def __init__(self, table: CutTable, storage: str) -> None:
+        self.table, self.storage, self.first_row = table, storage, table.first_row
+        self.shape, self.dtype, self.has_labels = table.shape, table.dtype, table.has_labels
+        self.entries_a_row = table.entries_a_row
+
+    def __repr__(self) -> str:
+        first, *others = self.table.files
+        return f"{self.n_rows} rows from row {self.first_row} on, of {first}{f' to {others[-1]}' if others else ''}"
 
     @property
     def n_rows(self) -> int:
@@ -93,7 +110,6 @@ class Source(ABC):
         assert self.key
         return self.__dict__
 
-    @abstractmethod
     def load(self, scratch: Path | None) -> LoadedRows:
         """Read the rows, in the worker, once; a second call gives the same rows, or raises.
 
@@ -101,10 +117,71 @@ class Source(ABC):
 
         Raises DataError if the rows cannot be read, or are not those that the table was opened with.
         """
+        table, labels = self.table, self.opened(scratch).labels
+        digest = RowsDigest(table.feature_names, table.shape, table.dtype)
+
+        def blocks() -> Iterator[tuple[Any, None]]:
+            with closing(table.blocks()) as read:
+                for _, block in read:
+                    digest.add_rows(block)
+                    yield block, None
+
+        raw = self._kept(blocks(), scratch)
+        digest.add_labels(labels)
+        return LoadedRows(raw, labels, digest.value, table.shape[0])
 
     def opened(self, scratch: Path | None) -> LoadedRows:
-        """Return the rows for one look at them in order, where nobody holds them; need not keep them, nor hash them."""
-        return self.load(scratch)
+        """Return the rows for one look at them in order, where nobody holds them; they are not kept, nor hashed."""
+        table = self.table
+        for file in table.files if table.is_local else ():
+            if not Path(file).exists():
+                raise TableError(
+                    f"{file}: a worker on {socket.gethostname()} finds no such file. A path must lead to the same file "
+                    "on all machines (a shared disk); else give an address (s3://...)."
+                )
+        return LoadedRows(table, table.labels() if table.has_labels else None, "", table.shape[0])
+
+    def _kept(self, blocks: Iterator[tuple[Any, None]], scratch: Path | None) -> Any:
+        table = self.table
+        if self.storage == "scratch":
+            raw = ScratchTable.write(blocks, table.shape[1], table.dtype, scratch)
+            raw.feature_names, raw.first_row = table.feature_names, table.first_row
+            return raw
+        if table.has_sparse_rows:
+            return sp.csr_array(sp.vstack([block for block, _ in blocks], format="csr"))
+        whole, start = np.empty(table.shape, table.dtype), 0
+        for block, _ in blocks:
+            whole[start : start + len(block)] = block
+            start += len(block)
+        return whole
+
+
+def partitions_of(
+    table: CutTable, memory_limits: Sequence[int], partitions: int | None = None, storage: str | None = None
+) -> list[Source]:
+    """Return the partitions of a table of which footers alone were read.
+
+    ``memory_limits``: bytes that each worker may use; 0 where there is no limit.
+    ``partitions``: how many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
+    ``storage``: where workers keep rows, one of `STORAGES`; None: see `storage_for`.
+    """
+    if storage is not None:
+        storage = choice("storage", storage, STORAGES)
+    if partitions is not None:
+        partitions = whole_number("partitions", partitions, at_least=1)
+    chosen = storage or storage_for(table.shape[0], table.entries_a_row, table.dtype, memory_limits)
+    return [Source(part, chosen) for part in table.split(partitions or _A_WORKER * max(1, len(memory_limits)))]
+
+
+def storage_for(n_rows: int, n_features: int, dtype: np.dtype[Any], memory_limits: Sequence[int]) -> str:
+    """Return "memory" if half of the workers' memory holds all rows with what is remembered of them, else "scratch"."""
+    if not all(memory_limits):
+        return "memory"
+    return "memory" if n_rows * bytes_a_row(n_features, dtype) <= _SHARE * sum(memory_limits) else "scratch"
+
+
+def bytes_a_row(n_features: int, dtype: np.dtype[Any]) -> int:
+    return n_features * dtype.itemsize + _REMEMBERED
 
 
 _HELD: Final[WeakValueDictionary[str, LoadedRows]] = WeakValueDictionary()

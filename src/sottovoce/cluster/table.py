@@ -147,7 +147,7 @@ class DaskTable(RemoteTable):
             Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``.
         """
         from sottovoce.cluster.encoded import EncodedRows
-        from sottovoce.cluster.parquet import partitions_of
+        from sottovoce.cluster.sources import partitions_of
         from sottovoce.tables.addresses import found_files
         from sottovoce.tables.parquet import ParquetTable
 

@@ -11,7 +11,7 @@ import pytest
 from sklearn.base import clone
 
 import sottovoce as sv
-from sottovoce.cluster.parquet import ParquetSource
+from sottovoce.cluster.sources import Source
 from sottovoce.cluster.table import DaskTable
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
 from support.dask_workers import dask_workers
@@ -122,7 +122,7 @@ def test_rows_are_looked_at_where_they_are_held(client, path, monkeypatch):
     """No file is opened once more, and no row is among the tasks."""
     model, target, _ = fitted("ridge")
     with opened(client, path, target, partitions=9) as table:
-        monkeypatch.setattr(ParquetSource, "opened", None)
+        monkeypatch.setattr(Source, "opened", None)
         lazy = model.predict(table)
         np.testing.assert_array_equal(lazy.compute(), model.predict(FRAME))
         assert max(len(pickle.dumps(value)) for value in dict(lazy.dask).values()) < 20_000

@@ -14,8 +14,7 @@ import scipy.sparse as sp
 from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.cluster import sources
 from sottovoce.cluster.encoded import EncodedRows
-from sottovoce.cluster.parquet import STORAGES, ParquetSource, bytes_a_row, partitions_of, storage_for
-from sottovoce.cluster.sources import RowsDigest
+from sottovoce.cluster.sources import STORAGES, RowsDigest, Source, bytes_a_row, partitions_of, storage_for
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables import CategoricalColumn, NumericColumn, ParquetTable, Schema, read_table
 from sottovoce.tables.addresses import found_files
@@ -49,7 +48,7 @@ def folder(tmp_path: Path) -> Path:
 def opened(
     path: Path, kind: Any, partitions: int | None = 1, storage: str | None = None, limits: tuple[int, ...] = (0, 0),
     **options: Any,
-) -> list[ParquetSource]:  # fmt: skip
+) -> list[Source]:  # fmt: skip
     is_encoded = isinstance(kind, Schema)
     table = EncodedRows(found_files(path, ".parquet"), kind) if is_encoded else ParquetTable(path, **kind | options)
     return partitions_of(table, limits, partitions, storage)
