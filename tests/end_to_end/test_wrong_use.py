@@ -85,6 +85,8 @@ WRONG = [
     (f"{ASIDE} --holdout-out t.csv", r"--holdout-out .*t\.csv: the file exists"),
     (f"fit t.csv {ASIDE[15:]} --holdout 1", r"--holdout must be a finite number > 0 and < 1; got 1"),
     ("schema t.csv --out card.toml", r"the file exists"),
+    *((f"schema {table} {option}", rf"{option.split()[0].replace('--no-', '--header/--no-')} says how a CSV file")
+      for table in ("t.parquet", "duckdb:///t.db --table t") for option in ("--no-header", "--delimiter ;")),
     ("schema t.csv --target wage", r"no column 'wage' among its 5 .*Did you mean 'age'"),
     # models, predictions, evaluations
     ("show gone.json", r"gone\.json: cannot read the model: No such file"),
@@ -105,6 +107,7 @@ WRONG = [
     (PLAN, r"--n-features is missing: give it, or --schema"),
     (f"{PLAN} --n-features 2 --n-samples 0", r"n-samples must be a whole number >= 1 and <= 137438953472; got 0"),
     (f"{PLAN} --n-features 2 --schema s.toml", r"together with --schema"),
+    (f"{PLAN} --n-features 2 --target income", r"--target is for --schema"),
     (f"{PLAN} --n-features 2 --max-rows-per-unit 0", r"--max-rows-per-unit must be a whole number"),
     (f"{PLAN} --n-features 2 --picture card.toml", r"--picture .*card\.toml"),
     (f"{PLAN} --n-features 2 --accuracy-without-noise 0.3", r"accuracy-without-noise must be"),
@@ -128,6 +131,7 @@ WRONG = [
     ("ledger create --ledger sqlite:///b.db --dataset people --epsilon 1 --delta 0", r"exists already"),
     ("ledger verify --file none.jsonl", r"cannot read the export"),
     ("ledger verify", r"--ledger is missing"),
+    ("ledger verify --file a.jsonl --ledger sqlite:///b.db", r"--ledger and --file are two ledgers"),
     ("ledger export --ledger sqlite:///b.db --out none/all.jsonl", r"does not exist"),
     ("ledger history --ledger sqlite:///b.db --dataset others", r"there are: 'people'"),
     (f"{FIT} --dataset people", r"ledger is missing"),
@@ -164,6 +168,9 @@ WRONG = [
     (f"{COLLECT} --token-key o.json", r"64 hexadecimal digits"),
     (f"{COLLECT} --port 18999 --operator-key k --operator-port 18999", r"another one than --port; got 18999 for both"),
     (f"{COLLECT} --max-rate 0", r"--max-rate must be"),
+    *((f"{COLLECT} {option} 9", rf"{option} is for the operator's page: give --operator-key too")
+      for option in ("--expected", "--operator-host", "--operator-port")),
+    ("local randomize o.json t.csv --label income --out x.reports --missing ?", r"--missing is for protocols with fea"),
     (f"{COLLECT} --host 256.1.1.1", r"host 256.1.1.1"),
 ]  # fmt: skip
 

@@ -248,7 +248,7 @@ class Reading:
         "--query", "Of a database: the query to read, which ends with ORDER BY: the rows need an order."
     )
 
-    def _format(self, path: Path) -> Format | None:
+    def _format(self, path: Any) -> Format | None:
         return Format.CSV if path == _STDIN and self.format is None else self.format
 
     def layout(self, layout: Layout) -> Layout:
@@ -258,12 +258,17 @@ class Reading:
             layout = replace(layout, delimiter="\t" if self.delimiter == r"\t" else self.delimiter)
         return layout
 
-    def batches(self, path: Path, layout: Layout, **settings: Any) -> BatchedTable:
+    def batches(self, path: Any, layout: Layout, **settings: Any) -> BatchedTable:
         """Open the table in a file, to be read some rows at a time; ``settings`` are those of `open_table`."""
-        from sottovoce.tables.reading import open_table
+        from sottovoce.tables.database import Database
+        from sottovoce.tables.reading import file_format, open_table
 
+        form = self._format(path)
+        if isinstance(path, Database) or file_format(path, chosen=form) != Format.CSV:
+            as_text = {"--header/--no-header": None if self.header is None else True, "--delimiter": self.delimiter}
+            refuse_options(f"says how a CSV file is written, and {path} is none", as_text)
         where: dict[str, Any] = {"table": self.from_table, "query": self.query, "skip_rows": self.skip_rows}
-        return open_table(path, layout=self.layout(layout), format=self._format(path), **where, **settings)
+        return open_table(path, layout=self.layout(layout), format=form, **where, **settings)
 
 
 def refuse_options(why: str, options: Mapping[str, object]) -> None:

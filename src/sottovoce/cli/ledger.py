@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import Any
 from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
 from sottovoce.cli._lazy import group
-from sottovoce.cli._options import LEDGER, REQUIRED, Told, argument, command, flag, option, output
+from sottovoce.cli._options import LEDGER, REQUIRED, Told, argument, command, flag, option, output, refuse_options
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
@@ -128,6 +129,8 @@ def verify(
 ) -> Told:
     """Check the chain of hashes and every charge against its budget; exit code 1 if something is wrong."""
     if exported is not None:
+        if url != os.environ.get("SOTTOVOCE_LEDGER"):
+            refuse_options("and --file are two ledgers: verify one at a time", {"--ledger": url})
         found = verify_export(exported, expected_head=expected_head)
     elif url is None:
         raise ParameterError("--ledger is missing: give the address of the ledger, or --file with an export.")

@@ -60,6 +60,7 @@ def plan(
     if max_rows_per_unit is not None:
         max_rows_per_unit = whole_number("--max-rows-per-unit", max_rows_per_unit, at_least=1)
     if schema is None:
+        cli.refuse_options("is for --schema", {"--target": target})
         n_features = cli.require("--n-features", n_features, "give it, or --schema.")
         classes: tuple[Any, ...] | None = (0, 1)
         bounds = None

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from sottovoce._files import named_errors
-from sottovoce.cli._options import REQUIRED, argument, flag, option
+from sottovoce.cli._options import REQUIRED, argument, flag, option, refuse_options
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.local import CategoricalFeature, Protocol
 from sottovoce.local.server.exports import read_reports
@@ -47,6 +47,8 @@ def read_records(
     ``label``: column of the label; None yields None for each.
     ``missing``: cells that hold no value; by default empty ones.
     """
+    if protocol.features is None:
+        refuse_options("is for protocols with features: in this one all columns are numbers", {"--missing": missing})
     table = open_table(path, format="parquet" if path.suffix in _PARQUET else "csv")
     wanted = _wanted(table, protocol, label)
     texts = {feature.name for feature in protocol.features or () if isinstance(feature, CategoricalFeature)}

@@ -7,13 +7,14 @@ from pathlib import Path
 
 from sottovoce._files import write_whole
 from sottovoce.cli._echo import echo
-from sottovoce.cli._options import FORCE, REQUIRED, command, flag, option, output
+from sottovoce.cli._options import FORCE, REQUIRED, command, flag, option, output, refuse_options
 from sottovoce.cli.local._shared import DATABASE, PROTOCOL, read_protocol
 from sottovoce.exceptions import ParameterError
 
 _SERVICE = "Service"
 _LIMITS = "Limits"
 _OPERATOR = "For whoever runs it"
+_HOST, _PORT = "127.0.0.1", 8001  # of the operator
 
 
 @command
@@ -104,9 +105,9 @@ def collect(
         "Serve a page and /metrics on a port of their own, behind this key; made if missing.",
         _OPERATOR,
     ),
-    operator_host: str = option("--operator-host", "Address of that port.", _OPERATOR, default="127.0.0.1"),
+    operator_host: str = option("--operator-host", "Address of that port.", _OPERATOR, default=_HOST),
     operator_port: int = option(
-        "--operator-port", "Never the one of devices; 0 takes a free one.", _OPERATOR, default=8001, min=0, max=65_535
+        "--operator-port", "Never the one of devices; 0 takes a free one.", _OPERATOR, default=_PORT, min=0, max=65_535
     ),
     expected: int | None = option("--expected", "Reports planned for: shown there.", _OPERATOR, min=1),
     count_seconds: float = option(
@@ -130,7 +131,10 @@ def collect(
     described = read_protocol(protocol)
     pace = Pace(seconds=count_seconds, step=count_step)
     limits = Limits(max_rate=max_rate, max_connections=max_connections, max_batch=max_batch, read_seconds=read_seconds)
-    if operator_key is not None and operator_port == port != 0:
+    if operator_key is None:
+        changed = {"--operator-host": operator_host != _HOST, "--operator-port": operator_port != _PORT}
+        refuse_options("is for the operator's page: give --operator-key too", {"--expected": expected, **changed})
+    elif operator_port == port != 0:
         raise ParameterError(f"--operator-port must be another one than --port; got {port} for both.")
     if static is not None and not static.is_dir():
         raise ParameterError(f"--static {static}: there is no such folder. Give the one with the pages to serve.")

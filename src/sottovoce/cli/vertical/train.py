@@ -61,10 +61,8 @@ def train(
     if resume is None:
         spec = _new(site, model, epsilon, training, 120.0 if timeout is None else timeout)
     else:
-        spec = _old(home, resume, timeout, {
-            "--model": model, "--epsilon": epsilon, "--delta": training.delta, "--accept-delta": training.accept_delta,
-            "--labels-public": training.labels_public or None,
-        })  # fmt: skip
+        given = {"model": model, "epsilon": epsilon, **vars(training), "fit_intercept": not training.fit_intercept}
+        spec = _old(home, resume, timeout, given)
     open_home(site, "train")  # a fault of its own table is told before a party is asked for anything
     if accept_ledger is not None:
         entry = LedgerHeads(home.state).forget(accept_ledger)
