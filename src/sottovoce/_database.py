@@ -10,12 +10,12 @@ SQLAlchemy is imported when a database is opened: only the extras that need one 
 
 from __future__ import annotations
 
-import os
 from contextlib import suppress
 from importlib.util import find_spec
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
+from sottovoce._files import write_new
 from sottovoce.exceptions import SottovoceError
 
 if TYPE_CHECKING:
@@ -116,4 +116,4 @@ def open_engine(
 def make_private_file(path: Path) -> None:
     """Make an empty file that only its owner can read, if there is none; SQLite gives its log the same permissions."""
     with suppress(FileExistsError):
-        os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600))
+        write_new(path)

@@ -113,6 +113,22 @@ def _new_file(target: Path, private: bool) -> tuple[int, str | None]:
     return tempfile.mkstemp(dir=target.parent, prefix=f".{target.name}.")
 
 
+def write_new(path: str | Path, content: bytes = b"", mode: int = 0o600) -> None:
+    """Write a file that must not be there yet, whole and to the disk or not at all.
+
+    Raises OSError if it cannot be made, FileExistsError if it is there.
+    """
+    handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, mode)
+    try:
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(handle)
+    except BaseException:  # a part of a key would pass for one that was damaged later
+        Path(path).unlink()
+        raise
+
+
 def sync_folder(path: Path) -> None:
     """Bring the names of the files in a folder to the disk."""
     if os.name != "posix":  # a folder cannot be opened there

@@ -23,6 +23,7 @@ from sottovoce.local.collector.tokens import make_secret_file
 from sottovoce.local.device.randomizer import DeviceStore
 from sottovoce.local.device.survey import write_survey
 from sottovoce.local.server.exports import write_reports
+from sottovoce.report import make_key
 from sottovoce.tables import ParquetTable
 from support.forked import in_child, needs_fork
 
@@ -151,13 +152,16 @@ def test_a_report_that_cannot_be_kept_is_not_sent(tmp_path):
     assert len(made) == 1
 
 
-def test_a_key_of_tokens_is_made_whole_or_not_at_all(tmp_path):
+@pytest.mark.parametrize("make", [lambda path: make_secret_file(path, "token key"), make_key])
+def test_a_key_is_made_whole_or_not_at_all(tmp_path, make):
     path = tmp_path / "key"
-    assert b"cannot make the file" in in_child(
-        lambda: in_words(lambda: make_secret_file(path, "token key")), largest_file=10
-    )
-    assert not path.exists()
-    make_secret_file(path, "token key")
+    said = in_child(lambda: in_words(lambda: make(path)), largest_file=10)
+    assert f"{path}: cannot".encode() in said
+    (tmp_path / "key.pub").symlink_to("nowhere")  # which nothing is written through
+    in_words(lambda: make_key(path))
+    assert contents(tmp_path) == {}
+    (tmp_path / "key.pub").unlink()
+    make(path)
     assert len(path.read_text().strip()) >= 32
 
 

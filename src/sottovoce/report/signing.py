@@ -1,11 +1,10 @@
 """Signatures on receipts: Ed25519 over the bytes of the unsigned file, with a key in a file, checked offline."""
 
-import os
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Final
 
-from sottovoce._files import named_errors
+from sottovoce._files import named_errors, write_new
 from sottovoce._optional import Optional
 from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.guarantee import Guarantee
@@ -45,10 +44,18 @@ def make_key(path: str | Path) -> Path:
     shown = private.public_key().public_bytes(
         _serialization.Encoding.PEM, _serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    if public.exists():
-        raise ParameterError(f"{public}: the file exists. A key is never replaced: choose another name.")
-    _write_new(path, hidden, 0o600)
-    _write_new(public, shown, 0o644)
+    for place in (path, public):
+        if place.exists():
+            raise ParameterError(f"{place}: the file exists. A key is never replaced: choose another name.")
+    try:
+        write_new(path, hidden)
+        try:
+            write_new(public, shown, 0o644)
+        except BaseException:  # half a pair helps nobody, and would be in the way of the next
+            path.unlink()
+            raise
+    except OSError as error:
+        raise ParameterError(f"{path}: cannot write the key: {error.strerror}.") from None
     return public
 
 
@@ -108,13 +115,3 @@ def _key(path: str | Path, *, private: bool) -> Any:
         make = " Make one: sottovoce receipt key." * private
         raise ParameterError(f"{path}: the key is not of the kind {_ALGORITHM}.{make}")
     return key
-
-
-def _write_new(path: Path, content: bytes, mode: int) -> None:
-    try:
-        with os.fdopen(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
-            file.write(content)
-    except FileExistsError:
-        raise ParameterError(f"{path}: the file exists. A key is never replaced: choose another name.") from None
-    except OSError as error:
-        raise ParameterError(f"{path}: cannot write the key: {error.strerror}.") from None

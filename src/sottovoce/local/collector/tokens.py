@@ -5,12 +5,12 @@ from __future__ import annotations
 import base64
 import hashlib
 import hmac
-import os
 import re
 import secrets
 from pathlib import Path
 from typing import Final
 
+from sottovoce._files import write_new
 from sottovoce.exceptions import ParameterError
 
 SECRET_BYTES: Final = 32
@@ -26,15 +26,7 @@ def make_secret_file(path: Path, name: str) -> None:
     Raises ParameterError if the file exists or cannot be made.
     """
     try:
-        handle = os.open(path, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-        try:
-            with os.fdopen(handle, "w") as file:
-                file.write(secrets.token_hex(SECRET_BYTES) + "\n")
-                file.flush()
-                os.fsync(file.fileno())
-        except BaseException:  # a part of a key would pass for one that was damaged later
-            path.unlink()
-            raise
+        write_new(path, f"{secrets.token_hex(SECRET_BYTES)}\n".encode())
     except OSError as error:
         raise ParameterError(f"{name} {path}: cannot make the file: {error.strerror}.") from None
 
