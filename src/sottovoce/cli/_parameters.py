@@ -8,11 +8,13 @@ from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
+import typer
+
 from sottovoce._parameters import Declared, parameters
 from sottovoce.cli._options import TOPICS, ModelKind, option, option_name, refuse_options
-from sottovoce.cli._parse import number_or_auto, weights
 
 _T = TypeVar("_T")
+_MOST = 8  # numbers beside each other
 _CODE: Final = re.compile(r"`{1,2}([^`]+)`{1,2}")
 _ONLY_PYTHON: Final = re.compile(
     r" \((?:one of )?`sottovoce\.[^)]*\)|[;,.]? ?\b[Ss]ee `+[^`]+`+|,? or a solver object.*?(?=\.)| \[\d\]_"
@@ -131,6 +133,49 @@ def _kind(one: Declared) -> str:
         return "float or auto"
     found = re.search(r"\b(dict|bool|float|int|str)\b", one.kind)
     return "str" if found is None else found[0]
+
+
+# ------------------------------------------------------------------ parsers: Typer names the option in their errors
+
+
+def number_or_auto(text: str) -> float | str:
+    return text if text == "auto" else _number(text, float)
+
+
+def whole_or_auto(text: str) -> float | str:
+    return text if text == "auto" else _number(text, int)
+
+
+def _number(text: str, kind: type[float]) -> float:
+    try:
+        return kind(text)
+    except ValueError:
+        raise typer.BadParameter(f"must be a number or auto; got {text!r}.") from None
+
+
+def weights(text: str) -> dict[str, float]:
+    """Return the weights of ``no=1,yes=3`` by class; the last = counts."""
+    found: dict[str, float] = {}
+    for item in text.split(","):
+        name, _, value = item.rpartition("=")
+        try:
+            weight = float(value)
+        except ValueError:
+            name = ""
+        if not name.strip() or name.strip() in found:
+            raise typer.BadParameter(f"must be one weight for each class, such as no=1,yes=3; got {text!r}.")
+        found[name.strip()] = weight
+    return found
+
+
+def numbers(text: str) -> tuple[float, ...]:
+    try:
+        values = tuple(map(float, text.split(",")))
+    except ValueError:
+        raise typer.BadParameter(f"must be numbers with commas between them; got {text!r}.") from None
+    if len(values) > _MOST or len(set(values)) < len(values):
+        raise typer.BadParameter(f"must be at most {_MOST} different numbers; got {text!r}.")
+    return values
 
 
 _TYPES: Final[Mapping[str, type]] = {"bool": bool, "float": float, "int": int}

@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 import scipy.sparse as sp
 
+from sottovoce.central.data.scratch import check_room
 from sottovoce.central.data.streamed import ScratchTable
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
@@ -28,6 +29,7 @@ Labels = npt.NDArray[Any]
 HELD_BYTES: Final = 1 << 25  # of encoded rows: so much is held in memory whatever is done with them
 
 _NAMED = 8
+_LABEL: Final = 64  # bytes of a label, at most but for long names of classes
 _NUMBERS = 1 << 21  # of rows that are worked on at a time
 
 
@@ -59,6 +61,15 @@ class OpenedTable:
     def is_small(self) -> bool:
         """Whether all rows of the file are no more than what is held in memory anyway."""
         return self.table.n_rows * self.row_bytes <= HELD_BYTES
+
+    def check_room(self, copies: int, more: int, n_public: int | None, folder: Path | None) -> None:
+        """Refuse a scratch disk without room for the rows, and ``more`` bytes a row.
+
+        It follows from public sizes: where the number of rows is secret, from its stand-in.
+        """
+        if not self.is_small:
+            each = copies * self.row_bytes + more + _LABEL
+            check_room((n_public or self.table.n_rows) * each, folder, "the encoded table")
 
     def unread(self, folder: Path | None) -> UnreadTable:
         """Return what a fit takes: rows that are held in memory, or go to scratch disk when they are read."""

@@ -7,7 +7,6 @@ from typing import Any
 
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
-from sottovoce.cli._holdout import check_room_of
 from sottovoce.cli._models import EvaluationBudget
 from sottovoce.cli._output import print_rows, write_or_keep, write_page
 from sottovoce.cli._rows import open_rows
@@ -49,7 +48,7 @@ def evaluate(
     if schema is None:
         raise without_schema(model)
     opened = open_rows(schema, reading, table, quiet=False)
-    check_room_of(opened, 1, BYTES_A_ROW, budget.n_public, scratch)
+    opened.check_room(1, BYTES_A_ROW, budget.n_public, scratch)
     found = evaluate_model(estimator, opened.unread(scratch), **{**given, **facts})  # values are read after the charge
     if out is not None:
         write_or_keep({out: found.to_json()})

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import sys
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import cache, partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+import numpy as np
+
+from sottovoce._groups import person_codes
 from sottovoce._validation import MAX_EPSILON, filled_text, number
+from sottovoce.central.plan import Takes
 from sottovoce.cli import _options as cli
 from sottovoce.cli import _output as output
-from sottovoce.cli._holdout import check_room_for_fit, split_by_coins
 from sottovoce.cli._models import MODELS, Training, is_sparse, make_estimator, model_by_target
-from sottovoce.cli._rows import given_schema, open_rows
+from sottovoce.cli._rows import Mask, OpenedTable, given_schema, open_rows
 from sottovoce.estimators.linear import DPLinearEstimator
 from sottovoce.estimators.persistence import model_to_json, tied_to_schema
 from sottovoce.estimators.reading import UnreadTable
@@ -24,11 +28,15 @@ from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.ledger import Ledger
 from sottovoce.ledger.charging import is_charged
 from sottovoce.privacy.guarantee import Guarantee
+from sottovoce.randomness import Purpose, Streams
 from sottovoce.report import read_model_card, receipt_page
 from sottovoce.tables import Schema
 
 _HOLDOUT = "Rows set aside"
 _EVALUATION = ".evaluation.json"
+_AT_ONCE = 1 << 16
+_FIT: Final = 8 * 8  # bytes that a fit remembers of a row: label, target, scale, divisor, dual variables before and now
+_FIT_A_CLASS: Final = 3 * 8
 
 
 def _bounds(given: Training, model: cli.ModelKind, schema: Schema) -> dict[str, float | str | None]:
@@ -117,6 +125,63 @@ def _evaluated(estimator: DPLinearEstimator, rows: UnreadTable, holdout: _Holdou
     )  # fmt: skip
 
 
+@dataclass(frozen=True, eq=False)
+class Split:
+    """A table in two parts."""
+
+    training: OpenedTable  # with persons both have all rows: those of the other part have no person there
+    held_out: OpenedTable
+    chosen: Callable[[], Mask]  # returns which rows of the file are held out
+
+
+def split_by_coins(opened: OpenedTable, share: float, random_state: int | None) -> Split:
+    """Hold out each row, or each person with all their rows, with probability ``share``; no value is read.
+
+    Coins know nothing of the rows. Without persons, the sizes of both parts are therefore public. How many rows the
+    people of one part have is not: with persons both parts keep the size of the table, and the rows of the others have
+    no person, so that they contribute nothing.
+    """
+    share = number("--holdout", share, above=0.0, below=1.0)
+    n_rows = opened.n_rows
+    # with persons one coin more than there can be people: that of nobody, whose code is -1, and who is in no part
+    coins, thrown = np.zeros(n_rows + 1, np.bool_), Streams(random_state).generator(Purpose.HOLDING_OUT)
+    for start in range(0, n_rows, _AT_ONCE):
+        stop = min(start + _AT_ONCE, n_rows)
+        coins[start:stop] = thrown.random(stop - start) < share
+    if opened.groups is not None:
+        return _split_people(opened, cache(opened.groups), coins)
+    held = coins[:-1]
+    if held.all() or not held.any():
+        raise ParameterError(f"--holdout {share:g}: the coins left one part of {n_rows} rows empty. Try again.")
+    training, held_out = (replace(opened, chosen=own) for own in (~held, held))
+    return Split(training, held_out, lambda: held)
+
+
+def _split_people(opened: OpenedTable, groups: Callable[[], Any], coins: Mask) -> Split:
+    @cache
+    def held() -> Mask:
+        return coins[person_codes(groups(), opened.n_rows)]
+
+    def only(part: bool) -> Any:
+        kept = groups().copy()
+        kept[held() != part] = None
+        return kept
+
+    return Split(replace(opened, groups=lambda: only(False)), replace(opened, groups=lambda: only(True)), held)
+
+
+def _check_room(opened: OpenedTable, estimator: DPLinearEstimator, folder: Path | None) -> None:
+    """Refuse a scratch disk without room for a table that is not held in memory, whole or in part.
+
+    Persons, and solvers that do not take rows in order, need rows there a second time.
+    """
+    if not opened.is_small:  # else the sizes may have no plan
+        plan = estimator.plan_for(opened.n_rows, opened.schema.n_features, estimator.planned_models())
+        copies = 1 if Takes.ROWS_IN_ORDER in plan.takes and opened.groups is None else 2
+        more = _FIT + _FIT_A_CLASS * len(getattr(estimator, "classes", None) or ())
+        opened.check_room(copies, more, estimator.n_public, folder)
+
+
 @cli.command
 def fit(
     *,
@@ -168,7 +233,7 @@ def fit(
         opened.refuse_unwritable()  # before the charge
         split = split_by_coins(opened, holdout.holdout, training.random_state)
         opened = split.training
-    check_room_for_fit(opened, estimator, scratch)
+    _check_room(opened, estimator, scratch)
     rows = opened.unread(scratch)
     with output.saying_what_was_charged(estimator):
         estimator.fit(rows)  # values are read after the charge

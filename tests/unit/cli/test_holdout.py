@@ -7,9 +7,9 @@ import numpy as np
 import pytest
 
 from sottovoce.cli import _rows
-from sottovoce.cli._holdout import split_by_coins
 from sottovoce.cli._options import Reading
 from sottovoce.cli._rows import OpenedTable, open_rows
+from sottovoce.cli.fit import split_by_coins
 from sottovoce.exceptions import ParameterError
 from sottovoce.tables import IgnoredColumn, NumericColumn, Schema
 

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 
 from sottovoce.central.data import streamed
 from sottovoce.central.data.scratch import ScratchFile
-from sottovoce.cli import _holdout, _rows, app
+from sottovoce.cli import _rows, app
 from sottovoce.exceptions import StorageError
 from support.schemas import schema_text
 
@@ -124,7 +124,7 @@ def test_a_disk_without_room_is_refused_before_the_charge(folder, tmp_path, no_m
     def none(n_bytes, place, what):
         raise StorageError(f"{what} takes {n_bytes}")
 
-    monkeypatch.setattr(_holdout, "check_room", none)
+    monkeypatch.setattr(_rows, "check_room", none)
     each = 12 * 4 + 4 + 64 + 64 + 24 * 2
     done = run(*command)
     assert done.exit_code == 2 and f"error: the encoded table takes {N * each}\n" in done.stderr

@@ -10,7 +10,7 @@ from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
 from sottovoce.cli._echo import echo
 from sottovoce.cli._output import print_columns, print_rows
-from sottovoce.cli._parse import numbers
+from sottovoce.cli._parameters import numbers
 from sottovoce.cli._rows import confirmed_schema
 from sottovoce.cli.local._shared import MAY_BE_MISSING, SCHEMA, TARGET, read_protocol
 from sottovoce.exceptions import ParameterError

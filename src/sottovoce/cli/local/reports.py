@@ -12,7 +12,7 @@ from sottovoce._files import write_whole
 from sottovoce.cli._echo import write_data
 from sottovoce.cli._options import REQUIRED, Told, argument, command, option, output
 from sottovoce.cli._output import print_rows, say_how_good, write_or_keep
-from sottovoce.cli._parse import whole_or_auto
+from sottovoce.cli._parameters import whole_or_auto
 from sottovoce.cli.local._shared import DATABASE, MISSING, PROTOCOL, read_protocol, read_records, stream
 from sottovoce.exceptions import ParameterError
 from sottovoce.local import Randomizer
