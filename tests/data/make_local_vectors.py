@@ -1,6 +1,6 @@
 """Write local_vectors.json: what every implementation of the local protocol must reproduce.
 
-    python tests/data/make_local_vectors.py
+    PYTHONPATH=tests python tests/data/make_local_vectors.py
 
 The file is checked by ``tests/unit/local/test_javascript.py``; it changes only with the version of the protocol.
 """
@@ -11,8 +11,9 @@ from pathlib import Path
 import numpy as np
 
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Randomizer
-from sottovoce.local.candidates import candidates, normal_quantile
+from sottovoce.local.candidates import normal_quantile
 from sottovoce.local.wire import seed_of
+from support.simulated_reports import candidates
 
 HERE = Path(__file__).parent
 GOLDEN, MIX_1, MIX_2 = 0x9E3779B97F4A7C15, 0xBF58476D1CE4E5B9, 0x94D049BB133111EB

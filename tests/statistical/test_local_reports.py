@@ -13,11 +13,10 @@ from scipy.stats import chisquare
 
 from sottovoce.audit.threshold import epsilon_lower_bound
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Randomizer
-from sottovoce.local.candidates import candidates
 from sottovoce.local.cap import constants
 from sottovoce.local.odds import Odds
 from sottovoce.local.wire import parse, parse_many
-from support.simulated_reports import simulate
+from support.simulated_reports import candidates, simulate
 
 LEVEL = 1e-9
 

@@ -5,10 +5,12 @@ replaced by a draw of the density of `sottovoce.local.cap`.
 """
 
 import math
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from sottovoce.local.candidates import normal_quantile, uniforms
 from sottovoce.local.cap import _membership
 from sottovoce.local.odds import Odds
 from sottovoce.local.protocol import Protocol
@@ -33,3 +35,10 @@ def simulate(protocol: Protocol, z: Array, rng: np.random.Generator) -> Array:
     g = rng.standard_normal(z.shape)
     g += (t - np.einsum("ij,ij->i", g, z))[:, None] * z
     return g
+
+
+def candidates(seeds: Any, indices: Any, d: int) -> Array:
+    """Return the candidate of each pair of seed and index, in numpy: what the server's kernel is compared with."""
+    first = np.asarray(indices, np.uint64) * np.uint64(d) + np.uint64(1)
+    counters = first[:, None] + np.arange(d, dtype=np.uint64)
+    return normal_quantile(uniforms(np.asarray(seeds, np.uint64)[:, None], counters))

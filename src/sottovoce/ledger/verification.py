@@ -1,11 +1,10 @@
 """Verify a ledger, in its database or as an exported file: hashes, order, and every charge against its budget."""
 
-import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from sottovoce._plain_data import canonical_text
+from sottovoce._plain_data import canonical_text, parsed
 from sottovoce.exceptions import AccountingError, LedgerError, LedgerIntegrityError
 from sottovoce.ledger.book import Book
 from sottovoce.ledger.entries import FIRST, Entry
@@ -106,7 +105,7 @@ def verify_export(path: str | Path, *, expected_head: str | None = None) -> Veri
 
 def _read_line(line: str, place: int) -> Entry:
     try:
-        data = json.loads(line)
+        data = parsed(line)
         text, digest, seq = canonical_text(data["entry"]), data["hash"], data["entry"]["seq"]
     except (ValueError, KeyError, TypeError, RecursionError):
         raise LedgerIntegrityError(f"line {place + 1} is not an entry of an export.") from None

@@ -79,18 +79,6 @@ def normal_quantile(u: ArrayLike) -> Array:
     return out
 
 
-def candidates(seeds: ArrayLike, indices: ArrayLike, d: int) -> Array:
-    """Return one candidate for each pair of seed and index.
-
-    ``seeds``: array of shape (n,) of uint64.
-    ``indices``: array of shape (n,).
-    ``d``: the dimension of a candidate.
-    """
-    first = np.asarray(indices, np.uint64) * np.uint64(d) + np.uint64(1)
-    counters = first[:, None] + np.arange(d, dtype=np.uint64)
-    return normal_quantile(uniforms(np.asarray(seeds, np.uint64)[:, None], counters))
-
-
 def table(seed: int, first: int, count: int, d: int) -> Array:
     """Return the ``count`` candidates of one seed from index ``first`` on, as an array of shape (count, d)."""
     counters = np.arange(first * d + 1, (first + count) * d + 1, dtype=np.uint64).reshape(count, d)

@@ -413,6 +413,7 @@ def test_exports_are_verified_without_the_database(filled, tmp_path):
         ("".join(whole.splitlines(keepends=True)[1:]), "entry 0 is missing"),
         ("".join(whole.splitlines(keepends=True)[:-1]), "no entry has the expected hash"),
         (whole + "x\n", "line 9 is not an entry"),
+        (whole.replace('"who"', '"who":"nobody","who"', 1), "line 1 is not an entry"),
         (whole + '{"entry": {"seq": NaN}, "hash": ""}\n', "line 9 is not an entry"),
     ]:
         path.write_text(broken)

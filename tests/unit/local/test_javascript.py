@@ -12,10 +12,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from sottovoce.local import CategoricalFeature, NumericFeature, Protocol, Randomizer
-from sottovoce.local.candidates import candidates
 from sottovoce.local.odds import Odds
 from sottovoce.local.wire import seed_of
 from support.javascript import JavaScriptError, Node
+from support.simulated_reports import candidates
 
 DATA = Path(__file__).parents[2] / "data"
 VECTORS = json.loads((DATA / "local_vectors.json").read_text(encoding="ascii"))

@@ -9,14 +9,14 @@ import pytest
 
 from sottovoce.exceptions import DataError, MessageError, ModelFormatError, ParameterError
 from sottovoce.local import Aggregator, LocalModel, NumericFeature, Protocol, Randomizer
-from sottovoce.local.candidates import candidates, normal_quantile
+from sottovoce.local.candidates import normal_quantile
 from sottovoce.local.fits.fitting import layout_of
 from sottovoce.local.fits.held_out import folds_of
 from sottovoce.local.fits.moments import MomentEstimate, Moments
 from sottovoce.local.fits.ridge import ridge_by_folds
 from sottovoce.local.server.aggregator import fold_of
 from sottovoce.local.wire import REPORT_BYTES, pack
-from support.simulated_reports import simulate
+from support.simulated_reports import candidates, simulate
 
 PROTOCOL = Protocol(epsilon=4.0, n_features=3, completion="slack")
 REGRESSION = Protocol(epsilon=4.0, n_features=2, task="regression", label_bounds=(10.0, 20.0), completion="slack")

@@ -7,8 +7,9 @@ import numpy as np
 import pytest
 from scipy.stats import kstest
 
-from sottovoce.local.candidates import candidates, normal_quantile, table, uniforms
+from sottovoce.local.candidates import normal_quantile, table, uniforms
 from sottovoce.local.fits.kernels import fill
+from support.simulated_reports import candidates
 
 EDGES = [0, 1, 2, 3, 2**20, 2**28, 2**36, 2**44, 2**48 * 3 // 5, 2**50, 2**51 - 1]
 EDGES = sorted({*EDGES, *(2**52 - 1 - k for k in EDGES)})
