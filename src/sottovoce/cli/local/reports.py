@@ -5,20 +5,24 @@ from __future__ import annotations
 import base64
 import json
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 from sottovoce._files import write_whole
 from sottovoce.cli._echo import write_data
-from sottovoce.cli._options import REQUIRED, Told, argument, command, option, output
+from sottovoce.cli._options import REQUIRED, Told, argument, command, option, output, refuse_options
 from sottovoce.cli._output import print_rows, say_how_good, write_or_keep
 from sottovoce.cli._parameters import whole_or_auto
-from sottovoce.cli.local._shared import DATABASE, MISSING, PROTOCOL, read_protocol, read_records, stream
-from sottovoce.exceptions import ParameterError
-from sottovoce.local import Randomizer
-from sottovoce.local.server.exports import SUFFIXES, refuse_repeated, write_reports
+from sottovoce.cli.local._shared import DATABASE, MISSING, PROTOCOL, read_protocol
+from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.local import CategoricalFeature, Protocol, Randomizer
+from sottovoce.local.server.exports import SUFFIXES, read_reports, refuse_repeated, write_reports
 from sottovoce.local.wire import is_token
+from sottovoce.tables.reading import BatchedTable, open_table
+from sottovoce.tables.table import Cells, shown
 
+_PARQUET = (".parquet", ".pq")
 _CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
 
 
@@ -47,7 +51,7 @@ def randomize(
     if out.suffix == ".jsonl" and tokens is None:
         raise ParameterError("--tokens is missing: a collector takes a report with its token. Ask whoever collects.")
     device = Randomizer(described, max_epsilon=max_epsilon)
-    records = list(read_records(table, described, label=label, missing=missing))
+    records = list(_records(table, described, label=label, missing=missing))
     given: Sequence[bytes | None] = [None] * len(records)
     if tokens is not None:
         given = _read_tokens(tokens, len(records))
@@ -88,7 +92,7 @@ def export(
     """Write all reports of PROTOCOL to a file, without anything of their tokens and in no order of arrival."""
     described = read_protocol(protocol)
     source = database if "://" in database else f"sqlite:///{database}"
-    count = write_reports(out, stream(source, described), described)
+    count = write_reports(out, _stream(source, described), described)
     return Told({"reports": count, "file": str(out)}, f"{count} reports in {out}")
 
 
@@ -116,10 +120,10 @@ def fit(
     described = read_protocol(protocol)
     if [source for source in sources if "://" not in source] or len(sources) > 1:
         # within one database the tokens are unique
-        refuse_repeated((piece for source in sources for piece in stream(source, described)), described)
+        refuse_repeated((piece for source in sources for piece in _stream(source, described)), described)
     aggregator = Aggregator(described)
     for source in sources:
-        aggregator.add(stream(source, described))
+        aggregator.add(_stream(source, described))
     if not aggregator.n_reports:
         raise ParameterError("SOURCE: there are no reports of this protocol.")
     model = aggregator.fit(degree=degree, alpha=alpha)
@@ -165,7 +169,7 @@ def predict(
 
     read = LocalModel.load(model)
     records, labels = [], []
-    for record, label in read_records(table, read.protocol, label=score, missing=missing):
+    for record, label in _records(table, read.protocol, label=score, missing=missing):
         records.append(record)
         labels.append(label)
     text = "prediction\n" + "".join(f"{value}\n" for value in (read.predict(records) if records else ()))
@@ -176,3 +180,75 @@ def predict(
     if score is not None and records:
         name = "accuracy" if read.classes_ is not None else "R^2"
         say_how_good(f"{name} {read.score(records, labels):.4f}", len(records))
+
+
+# ------------------------------------------------------------------ what is read
+
+
+def _records(
+    path: Path, protocol: Protocol, *, label: str | None, missing: Collection[str] | None
+) -> Iterator[tuple[Any, Any]]:
+    """Yield a record and its label for each row of a table: CSV with a header, or Parquet.
+
+    Features are columns by name; without named features all columns but the label are its numbers, in order.
+
+    ``label``: column of the label; None yields None for each.
+    ``missing``: cells that hold no value; by default empty ones.
+    """
+    if protocol.features is None:
+        refuse_options("is for protocols with features: in this one all columns are numbers", {"--missing": missing})
+    table = open_table(path, format="parquet" if path.suffix in _PARQUET else "csv")
+    wanted = _wanted(table, protocol, label)
+    texts = {feature.name for feature in protocol.features or () if isinstance(feature, CategoricalFeature)}
+    gone = () if protocol.features is None else missing or ("",)
+    for part in table.batches([*wanted, *([] if label is None else [label])]):
+        columns = [_column(part.cells(name), gone, name in texts) for name in wanted]
+        labels = [None] * part.n_rows if label is None else _labels(part.cells(label), protocol)
+        for values, own in zip(zip(*columns, strict=True), labels, strict=True):
+            yield list(values) if protocol.features is None else dict(zip(wanted, values, strict=True)), own
+
+
+def _stream(source: str, protocol: Protocol) -> Iterator[bytes]:
+    """Yield the reports of a database (``sqlite:///...``, ``postgresql://...``) or of a file, by the thousands."""
+    if "://" not in source:
+        yield from read_reports(Path(source), protocol)
+        return
+    from sottovoce.local.collector.storage import ReportStore
+
+    with ReportStore(source, protocol) as store:
+        yield from store.reports()
+
+
+def _wanted(table: BatchedTable, protocol: Protocol, label: str | None) -> list[str]:
+    if protocol.features is None:
+        wanted = [name for name in table.column_names if name != label]
+        if len(wanted) != protocol.n_features:
+            raise TableError(
+                f"{table.source}: {len(wanted)} columns beside the label; the protocol has {protocol.n_features}."
+            )
+    else:
+        wanted = [feature.name for feature in protocol.features]
+    for name in (*wanted, *([] if label is None else [label])):
+        table.cells(name)  # says which columns there are
+    return wanted
+
+
+def _column(cells: Cells, missing: Collection[str], is_text: bool) -> list[Any]:
+    if is_text:
+        texts, places = cells.spelled()
+        values = [None if text in missing else text for text in texts]
+        return [values[place] for place in places.tolist()]
+    numbers, absent = cells.numbers(missing)
+    return [None if gone else number for number, gone in zip(numbers.tolist(), absent.tolist(), strict=True)]
+
+
+def _labels(cells: Cells, protocol: Protocol) -> list[Any]:
+    texts, places = cells.spelled()
+    values: list[Any] = []
+    for place, text in enumerate(texts):
+        try:
+            values.append(text if text in (protocol.classes or ()) else float(text or ""))
+        except ValueError:
+            row = places.tolist().index(place)
+            raise cells.error(row, f"{shown(text)} is not a number, or no known class", "Correct the cell.") from None
+    return [values[place] for place in places.tolist()]

@@ -137,7 +137,7 @@ class _Service:
             yield
         finally:
             telling.cancel()
-            await asyncio.to_thread(self._writer.close)
+            await self._writer.close()
 
     async def get_protocol(self, _: Request) -> Response:
         return Response(self._protocol.to_json(), media_type="application/json", headers={"Cache-Control": "no-cache"})
