@@ -5,7 +5,7 @@ from sottovoce.cli._lazy import group
 __all__ = ["vertical"]
 
 _PLACES = {
-    "simulate": "simulate", "provision": "sites", "party": "sites", "train": "train", "status": "sites",
+    "simulate": "simulate", "provision": "kits", "party": "sites", "train": "train", "status": "sites",
     "predict": "train",
 }  # fmt: skip
 
