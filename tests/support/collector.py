@@ -12,7 +12,6 @@ import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
@@ -40,13 +39,6 @@ def entry(token: str, index: int = 7) -> dict[str, str]:
 
 def octets(token: str) -> dict[str, str]:
     return {"Content-Type": "application/octet-stream", "Sottovoce-Token": token}
-
-
-def make_app(*given: Any, **options: Any) -> Any:
-    """Return the service, without what its operator looks at."""
-    from sottovoce.local.collector.service import make_apps
-
-    return make_apps(*given, **options)[0]
 
 
 @dataclass

@@ -15,8 +15,9 @@ pytest.importorskip("starlette")
 import sottovoce
 from sottovoce.cli import app
 from sottovoce.local.collector.intake import Limits
+from sottovoce.local.collector.service import make_app
 from sottovoce.local.collector.storage import ReportStore
-from support.collector import PROTOCOL, make_app
+from support.collector import PROTOCOL
 from support.in_process import InProcessClient
 
 ROOT = Path(sottovoce.__file__).parent.parent.parent

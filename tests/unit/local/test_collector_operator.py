@@ -13,10 +13,10 @@ from prometheus_client.parser import text_string_to_metric_families
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import counts as counts_module
 from sottovoce.local.collector.counts import BOUNDS, Counts, Pace
-from sottovoce.local.collector.service import make_apps
+from sottovoce.local.collector.service import make_app, make_apps
 from sottovoce.local.collector.storage import Row
 from sottovoce.local.collector.tokens import TokenKey, token_hash
-from support.collector import PROTOCOL, entry, make_app, new_token, report
+from support.collector import PROTOCOL, entry, new_token, report
 from support.in_process import InProcessClient
 
 KEY = bytes(range(32))

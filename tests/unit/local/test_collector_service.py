@@ -16,9 +16,10 @@ from sottovoce.local import Protocol
 from sottovoce.local.collector.answers import Discretion, PlainFormatter, Reason
 from sottovoce.local.collector.counts import Pace
 from sottovoce.local.collector.intake import MAX_BATCH, Limits, RateLimit
+from sottovoce.local.collector.service import make_app
 from sottovoce.local.collector.tokens import TokenKey
 from sottovoce.local.collector.writer import GroupWriter
-from support.collector import PROTOCOL, entry, make_app, new_token, octets, report
+from support.collector import PROTOCOL, entry, new_token, octets, report
 from support.fuzz import strange_request
 from support.in_process import InProcessClient
 

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from importlib.resources import files
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -37,6 +37,11 @@ _PING_SECONDS: Final = 5.0
 _REPORTS: Final = "/reports"
 _DESCRIPTION: Final = files("sottovoce.local.collector").joinpath("openapi.json").read_bytes()
 _PATHS: Final = ("/", "/protocol", _REPORTS, "/health", "/ready", "/stats", "/invitations", "/openapi.json")
+
+
+def make_app(protocol: Protocol, store: ReportStore, **options: Any) -> ASGIApp:
+    """Return the service as an ASGI application; ``options`` are those of `make_apps` that are not the operator's."""
+    return make_apps(protocol, store, **options)[0]
 
 
 def make_apps(
