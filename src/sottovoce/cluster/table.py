@@ -14,11 +14,14 @@ from sottovoce._validation import in_order, number, whole_number
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool, warn_of_network
+from sottovoce.cluster.encoded import EncodedRows
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.partitions import Partitions
 from sottovoce.cluster.pool import Pool
-from sottovoce.cluster.sources import Source
+from sottovoce.cluster.sources import Source, partitions_of
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
+from sottovoce.tables.addresses import found_files
+from sottovoce.tables.parquet import ParquetTable
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -146,11 +149,6 @@ class DaskTable(RemoteTable):
         **options
             Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``.
         """
-        from sottovoce.cluster.encoded import EncodedRows
-        from sottovoce.cluster.sources import partitions_of
-        from sottovoce.tables.addresses import found_files
-        from sottovoce.tables.parquet import ParquetTable
-
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
         if schema is None:
             table = ParquetTable(path, features=features, target=target, dtype=dtype, filesystem=filesystem)
