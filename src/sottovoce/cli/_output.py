@@ -24,7 +24,7 @@ from sottovoce.cli._echo import echo, write_data
 from sottovoce.exceptions import SottovoceError
 
 if TYPE_CHECKING:
-    from sottovoce.tables.reading import BatchedTable
+    from sottovoce.tables.table import BatchedTable
 
 Content: TypeAlias = "str | Callable[[], Iterator[str]]"
 

@@ -21,7 +21,8 @@ from sottovoce.cli._output import reading_bar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Layout, Schema, Table
-from sottovoce.tables.reading import MOST_ROWS, BatchedTable
+from sottovoce.tables.reading import MOST_ROWS
+from sottovoce.tables.table import BatchedTable
 
 Mask = npt.NDArray[np.bool_]
 Labels = npt.NDArray[Any]

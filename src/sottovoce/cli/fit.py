@@ -58,7 +58,8 @@ class _Unit:
 
     def described(self, schema: Schema, path: Path | None) -> Schema:
         try:
-            schema = schema.with_unit(self.unit, self.max_rows_per_unit)
+            given = {name: value for name, value in vars(self).items() if value is not None}
+            schema = replace(schema, **given)
         except SchemaError as error:
             raise SchemaError(f"{path}: {error}") from None
         if schema.unit is not None:

@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from sottovoce.tables import Schema, Table
 from sottovoce.tables.addresses import DataFile
-from sottovoce.tables.row_groups import CutTable, row_groups, tables
+from sottovoce.tables.parquet import CutTable, row_groups, tables
 
 _BATCH_ROWS: Final = 1 << 16  # decoded and encoded at once
 

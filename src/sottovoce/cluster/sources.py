@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from sottovoce._validation import choice, whole_number
 from sottovoce.central.data.streamed import ScratchTable
 from sottovoce.exceptions import TableError
-from sottovoce.tables.row_groups import CutTable
+from sottovoce.tables.parquet import CutTable
 
 STORAGES: Final = ("memory", "scratch")
 

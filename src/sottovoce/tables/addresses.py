@@ -5,6 +5,7 @@ What opens a store (keys, endpoints) is in a file system of pyarrow, never in a 
 
 from __future__ import annotations
 
+import contextlib
 import glob
 import os
 import re
@@ -15,10 +16,10 @@ from pathlib import Path
 from typing import Any, Final
 from urllib.parse import unquote
 
+from sottovoce._files import at_home
 from sottovoce._optional import pa
-from sottovoce._validation import in_order
+from sottovoce._validation import in_order, nearest
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.text import changed, first_line, unreadable
 
 _ADDRESS: Final = re.compile(r"([A-Za-z][A-Za-z0-9+.-]+)://([^/?]*)/?(.*)", re.DOTALL)
 _QUERY: Final = re.compile(r"\?[A-Za-z_][\w.-]*=[^\s'\"]*")
@@ -77,20 +78,8 @@ class DataFile:
         return self.is_local and Path(self.path).resolve() == path.resolve()
 
 
-def words_of(error: BaseException) -> str:
-    """Return what a store says, without the queries of its addresses, in which Azure has keys."""
-    return first_line(_QUERY.sub("?...", str(error)))
-
-
-@contextmanager
-def _wrapped(shown: str) -> Iterator[None]:
-    """Tell what goes wrong with a store as an error about an address."""
-    try:
-        yield
-    except FileNotFoundError:
-        raise TableError(f"{shown}: there is no such file.") from None
-    except (pa.ArrowException, OSError) as error:
-        raise TableError(f"{shown}: cannot read: {words_of(error)}") from None
+def file_here(path: Path) -> DataFile:
+    return DataFile(pa.fs.LocalFileSystem(), str(path), str(path))
 
 
 def found_files(path: str | Path | Sequence[str | Path], ending: str, filesystem: Any = None) -> list[DataFile]:
@@ -108,14 +97,13 @@ def found_files(path: str | Path | Sequence[str | Path], ending: str, filesystem
         if filesystem is not None:
             _refuse_no_filesystem(filesystem, is_address=parts is not None)
             found += _listed(filesystem, "", str(entry), f"{filesystem.type_name}://", ending)
-        elif parts is None:
-            found += _local(Path(entry), ending)
-        elif (scheme := parts[1].lower()) == "file":
-            found += _local(Path("/" + unquote(parts[3])), ending)
+        elif parts is None or parts[1].lower() == "file":
+            found += _local(Path(entry if parts is None else "/" + unquote(parts[3])), ending)
         else:
-            if (scheme, parts[2]) not in stores:
-                stores[scheme, parts[2]] = _opened(scheme, parts[2], parts[3])
-            found += _listed(*stores[scheme, parts[2]], parts[3], f"{scheme}://{parts[2]}/", ending)
+            scheme, place, inside = parts[1].lower(), parts[2], parts[3]
+            if (scheme, place) not in stores:
+                stores[scheme, place] = _opened(scheme, place, inside)
+            found += _listed(*stores[scheme, place], inside, f"{scheme}://{place}/", ending)
     if not found:
         raise ParameterError(f"path must name at least one {ending[1:].capitalize()} file; got {path!r}.")
     return found
@@ -147,21 +135,15 @@ def _opened(scheme: str, place: str, inside: str) -> tuple[Any, str]:
 
 
 def _local(entry: Path, ending: str) -> list[DataFile]:
-    if entry.is_dir():
-        inside = sorted(entry.glob(f"*{ending}"))
-        if not inside:
-            raise TableError(f"{entry}: the folder holds no file with the ending {ending}.")
-    elif _WILD.search(str(entry)) and not entry.exists():
-        inside = sorted(Path(name) for name in glob.glob(str(entry), recursive=True) if Path(name).is_file())  # noqa: PTH207 - a pattern may be absolute
-        if not inside:
-            raise TableError(f"{entry}: no file fits this pattern.")
-    else:
-        inside = [entry]
-    return [*map(file_here, inside)]
-
-
-def file_here(path: Path) -> DataFile:
-    return DataFile(pa.fs.LocalFileSystem(), str(path), str(path))
+    is_pattern = bool(_WILD.search(str(entry))) and not entry.exists()
+    if not (is_pattern or entry.is_dir()):
+        return [file_here(entry)]
+    # a pattern may be absolute
+    names = glob.glob(str(entry), recursive=True) if is_pattern else entry.glob(f"*{ending}")  # noqa: PTH207
+    paths = sorted(path for path in map(Path, names) if path.is_file())
+    if not paths:
+        raise _nothing(str(entry), ending, is_pattern=is_pattern)
+    return [*map(file_here, paths)]
 
 
 def _listed(filesystem: Any, root: str, inside: str, before: str, ending: str) -> list[DataFile]:
@@ -170,9 +152,8 @@ def _listed(filesystem: Any, root: str, inside: str, before: str, ending: str) -
     ``root``, ``before``: what paths begin with there, and in messages.
     """
     path, shown = f"{root}{inside}".rstrip("/") or "/", f"{before}{inside}".rstrip("/")
-    kinds = pa.fs.FileType
+    kinds, wild = pa.fs.FileType, _WILD.search(path)
     with _wrapped(shown):
-        wild = _WILD.search(path)
         kind = filesystem.get_file_info(path).type
         if kind == kinds.File:
             paths = [path]
@@ -184,21 +165,61 @@ def _listed(filesystem: Any, root: str, inside: str, before: str, ending: str) -
         else:
             raise FileNotFoundError
     if not paths:
-        raise TableError(
-            f"{shown}: no file fits this pattern." if wild else f"{shown}: the folder holds no file with the ending "
-            f"{ending}. Folders inside it are not looked into: give a pattern such as {shown}/**/*{ending}."
-        )  # fmt: skip
+        raise _nothing(shown, ending, is_pattern=bool(wild))
     return [DataFile(filesystem, each, f"{before}{each.removeprefix(root)}") for each in paths]
+
+
+def _nothing(shown: str, ending: str, *, is_pattern: bool) -> TableError:
+    if is_pattern:
+        return TableError(f"{shown}: no file fits this pattern.")
+    return TableError(
+        f"{shown}: the folder holds no file with the ending {ending}. Folders inside it are not looked into: give a "
+        f"pattern such as {shown}/**/*{ending}."
+    )
 
 
 def _fits(path: str, pattern: str) -> bool:
     """Return whether a path fits a pattern: ``*`` stays within a folder, ``**`` goes through any number of them."""
+    (name, _, rest), (part, _, parts) = path.partition("/"), pattern.partition("/")
+    if part == "**":
+        return not parts or _fits(path, parts) or (bool(rest) and _fits(rest, pattern))
+    return fnmatchcase(name, part) and (_fits(rest, parts) if rest and parts else rest == parts)
 
-    def fits(names: list[str], parts: list[str]) -> bool:
-        if not parts:
-            return not names
-        if parts[0] == "**":
-            return any(fits(names[k:], parts[1:]) for k in range(len(names) + 1))
-        return bool(names) and fnmatchcase(names[0], parts[0]) and fits(names[1:], parts[1:])
 
-    return fits(path.split("/"), pattern.split("/"))
+# ------------------------------------------------------------------ what goes wrong
+
+
+@contextmanager
+def _wrapped(shown: str) -> Iterator[None]:
+    """Tell what goes wrong with a store as an error about an address."""
+    try:
+        yield
+    except FileNotFoundError:
+        raise TableError(f"{shown}: there is no such file.") from None
+    except (pa.ArrowException, OSError) as error:
+        raise TableError(f"{shown}: cannot read: {words_of(error)}") from None
+
+
+def first_line(error: object) -> str:
+    return str(error).partition("\n")[0].rstrip(".") + "."
+
+
+def words_of(error: BaseException) -> str:
+    """Return what a store says, without the queries of its addresses, in which Azure has keys."""
+    return first_line(_QUERY.sub("?...", str(error)))
+
+
+def unreadable(path: Path, error: OSError) -> TableError:
+    near = ""
+    if isinstance(error, FileNotFoundError):
+        with contextlib.suppress(OSError):
+            near = nearest(path.name, [other.name for other in path.parent.iterdir()])
+        near = near or " Check the path."
+    return TableError(f"{path}: cannot read the file: {os.strerror(error.errno or 0)}.{near}{at_home(path)}")
+
+
+def changed(file: object) -> TableError:
+    return TableError(
+        f"{file}: the file is not the one that was opened (another size, date or number of rows). It is read more than "
+        "once, and training is private only if it is the same each time: let it be, and open it again."
+    )

@@ -12,9 +12,9 @@ import numpy.typing as npt
 
 from sottovoce._validation import choice, nearest, number
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import schema_errors
+from sottovoce.tables._toml import schema_errors
+from sottovoce.tables.cells import SHOWN, Cells, Codes, Mask, number_of, shown
 from sottovoce.tables.column import INDICATOR, Block, Column
-from sottovoce.tables.table import SHOWN, Cells, shown
 
 Level = str | int | float | bool
 
@@ -78,63 +78,55 @@ class CategoricalColumn(Column):
             raise SchemaError(f"{where}.categories must be a list with at least one value; got {self.categories!r}.")
         object.__setattr__(self, "categories", tuple(self.categories))
         self._check_kind(where)
-        seen: set[Level] = set()
-        for category in self.categories:
+        for place, category in enumerate(self.categories):
             if isinstance(category, str) and category != category.strip():
                 raise SchemaError(
                     f"{where}.categories holds {category!r}: cells are compared without outer white space; "
                     f"write {category.strip()!r}."
                 )
-            if category in seen:
+            if self._places[category] != place:
                 raise SchemaError(f"{where}.categories holds {category!r} twice.")
-            seen.add(category)
         object.__setattr__(self, "aliases", tuple((spelling, level) for spelling, level in self.aliases))
         for spelling, level in self.aliases:
             if not isinstance(spelling, str) or spelling != spelling.strip():
                 raise SchemaError(f"{where}.aliases must be texts without outer white space; got {spelling!r}.")
-            if level not in seen:
+            if level not in self._places:
                 known = [category for category in self.categories if isinstance(category, str)]
                 hint = nearest(level, known) if isinstance(level, str) else ""
                 raise SchemaError(f"{where}.aliases: {spelling!r} stands for {level!r}, which is not a category.{hint}")
-            if self._position_of_category(spelling) not in (None, self._position_of_value[level]):
+            if self._places.get(self._value(spelling)) not in (None, self._places[level]):
                 raise SchemaError(f"{where}.aliases: {spelling!r} is a category itself and cannot stand for {level!r}.")
         choice(f"{where}.unknown", self.unknown, ("error", "ignore"))
-        if self.missing is not None:
-            self._check_missing(where, seen)
-
-    def _check_missing(self, where: str, categories: Collection[Level]) -> None:
-        if self.missing == INDICATOR:
-            if INDICATOR in categories:
-                raise SchemaError(
-                    f'{where}.missing = "{INDICATOR}" could be the category or the rule. Use aliases for the category: '
-                    f'aliases = {{"" = "{INDICATOR}"}}.'
-                )
-        elif not isinstance(self.missing, Level) or self.missing not in categories:
+        if self.missing == INDICATOR and INDICATOR in self.categories:
+            raise SchemaError(
+                f'{where}.missing = "{INDICATOR}" could be the category or the rule. Use aliases for the category: '
+                f'aliases = {{"" = "{INDICATOR}"}}.'
+            )
+        if self.missing not in (None, INDICATOR, *self.categories):
             raise SchemaError(f'{where}.missing must be one of the categories, or "{INDICATOR}"; got {self.missing!r}.')
 
     def _check_kind(self, where: str) -> None:
-        if all(isinstance(category, (str, bool)) for category in self.categories):
-            if len({type(category) for category in self.categories}) == 1:
-                return
-        elif not any(isinstance(category, (str, bool)) for category in self.categories):
-            for category in self.categories:
-                number(f"{where}.categories", category)
-            return
-        raise SchemaError(
-            f"{where}.categories must be all texts, all numbers, or all true and false; got {list(self.categories)!r}."
-        )
+        kinds = {type(category) if isinstance(category, (str, bool)) else float for category in self.categories}
+        if len(kinds) > 1:
+            raise SchemaError(
+                f"{where}.categories must be all texts, all numbers, or all true and false; got "
+                f"{list(self.categories)!r}."
+            )
+        for category in self.categories if kinds == {float} else ():
+            number(f"{where}.categories", category)
 
     def _value_names(self) -> tuple[str, ...]:
         return tuple(f"{self.name}={_text(category)}" for category in self.categories)
 
-    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, Mask]:
         positions = self._positions(cells, missing)
         if self.unknown == "error":
             self._refuse_unknown(cells, positions, 'or write unknown = "ignore" to encode such values as zeros')
         absent = positions == _MISSING
         if self.missing not in (None, INDICATOR):
-            positions = np.where(absent, self._position_of_value[self.missing], positions)
-        return Block(np.maximum(positions, _MISSING), np.ones(len(positions))), absent
+            positions = np.where(absent, self._places[self.missing], positions)
+            absent = np.zeros_like(absent)
+        return (np.maximum(positions, _MISSING), np.ones(len(positions))), absent
 
     def refuse_as_target(self) -> None:
         """Refuse fewer than two classes, fractions, which scikit-learn takes for regression, and a rule for missing."""
@@ -151,46 +143,40 @@ class CategoricalColumn(Column):
                     f'numbers, or true and false. Write it as a text, "{category}", or describe the column as numeric.'
                 )
 
-    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], Mask]:
         positions = self._positions(cells, missing)
         self._refuse_unknown(cells, positions, "or list its spelling under aliases")
         return np.asarray(self.categories)[positions], positions == _MISSING
 
-    def _positions(self, cells: Cells, missing: Collection[str]) -> npt.NDArray[np.int64]:
-        """Return the number of the category in each row, ``_MISSING`` or ``_UNKNOWN``."""
+    def _positions(self, cells: Cells, missing: Collection[str]) -> Codes:
+        """Return the place of the category in each row, ``_MISSING`` or ``_UNKNOWN``."""
         texts, numbers = cells.spelled()
-        known = np.array([self._position(text, missing) for text in texts], dtype=np.int64)
-        return known[numbers] if texts else numbers
+        return np.array([self._place(text, missing) for text in texts], dtype=np.int64)[numbers] if texts else numbers
 
-    def _position(self, text: str | None, missing: Collection[str]) -> int:
+    def _place(self, text: str | None, missing: Collection[str]) -> int:
         if text is None:
             return _MISSING
-        position = self._position_of_category(text)
-        if position is None:
-            position = self._position_of_alias.get(text, _MISSING if text in missing else _UNKNOWN)
-        return position
+        value = self._value(text)
+        if value not in self._places:
+            value = self._alias.get(text)
+        return self._places.get(value, _MISSING if text in missing else _UNKNOWN)
+
+    def _value(self, text: str) -> Level | None:
+        """Return the value that a text spells, of the kind that the categories are of."""
+        kind = type(self.categories[0])
+        if kind is bool:
+            return {"true": True, "false": False}.get(text.lower())
+        return text if kind is str else number_of(text)
 
     @cached_property
-    def _position_of_value(self) -> dict[Level, int]:
-        return {category: position for position, category in enumerate(self.categories)}
+    def _places(self) -> dict[Level | None, int]:
+        return {category: place for place, category in reversed([*enumerate(self.categories)])}
 
     @cached_property
-    def _position_of_alias(self) -> dict[str, int]:
-        return {spelling: self._position_of_value[level] for spelling, level in self.aliases}
+    def _alias(self) -> dict[str, Level]:
+        return dict(self.aliases)
 
-    def _position_of_category(self, text: str) -> int | None:
-        first = self.categories[0]
-        value: Level | None = text
-        if isinstance(first, bool):
-            value = {"true": True, "false": False}.get(text.lower())
-        elif not isinstance(first, str):
-            try:
-                value = float(text)
-            except ValueError:
-                value = None
-        return None if value is None else self._position_of_value.get(value)
-
-    def _refuse_unknown(self, cells: Cells, positions: npt.NDArray[np.int64], remedy: str) -> None:
+    def _refuse_unknown(self, cells: Cells, positions: Codes, remedy: str) -> None:
         """Raise a TableError that lists the first few unknown values, each with the line where it first occurs."""
         rows = np.flatnonzero(positions == _UNKNOWN)
         if not rows.size:
@@ -208,10 +194,6 @@ class CategoricalColumn(Column):
             f"{shown(value)} is not among the {len(self.categories)} categories of the schema{others}",
             f"Correct the cell, add the category to the schema if it is public knowledge, {remedy}.{hint}",
         )
-
-    def _entries(self) -> dict[str, Any]:
-        entries = super()._entries()
-        return entries | ({"aliases": dict(self.aliases)} if self.aliases else {})
 
     @classmethod
     def from_dict(cls, name: str, entries: Mapping[str, Any]) -> Column:

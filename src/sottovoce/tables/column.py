@@ -5,29 +5,21 @@ from __future__ import annotations
 from abc import ABC
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, fields
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import refuse_unknown_keys, said
-from sottovoce.tables.table import Cells
+from sottovoce.tables._toml import refuse_unknown_keys, said
+from sottovoce.tables.cells import Cells, Codes, Mask
 
 INDICATOR: Final = "indicator"
 
-
-@dataclass(frozen=True, slots=True)
-class Block:
-    """The encoded cells of one column: at most one entry that is not zero in each row.
-
-    One such entry of absolute value at most 1 is what makes the norm of a whole row a public fact: with k encoded
-    columns it is at most sqrt(k), whatever the data.
-    """
-
-    # where the entry of each row stands within the block; -1 where the row has none
-    positions: npt.NDArray[np.int64]
-    values: npt.NDArray[np.float64]  # the entries, within [-1, 1]
+# the encoded cells of one column: where the entry of each row stands within its features, -1 where the row has none,
+# and the entries, within [-1, 1]. One such entry a column is what makes the norm of a whole row a public fact: with k
+# encoded columns it is at most sqrt(k), whatever the data
+Block: TypeAlias = tuple[Codes, npt.NDArray[np.float64]]
 
 
 @dataclass(frozen=True)
@@ -93,15 +85,14 @@ class Column(ABC):
         TableError
             If a cell breaks what the schema says about it.
         """
-        block, absent = self._encoded(cells, missing)
-        if not self._has_indicator:
-            return block
-        # a row without a value has no other entry in the block: one entry a column still, and its norm the same bound
-        place = np.int64(len(self._value_names()))
-        return Block(np.where(absent, place, block.positions), np.where(absent, 1.0, block.values))
+        (places, values), absent = self._encoded(cells, missing)
+        if self._has_indicator:
+            # a row without a value has no other entry: one entry a column still, and its norm the same bound
+            return np.where(absent, np.int64(len(self._value_names())), places), np.where(absent, 1.0, values)
+        return np.where(absent, np.int64(-1), places), values
 
-    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
-        """Return the block without the indicator, and which rows have no value."""
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, Mask]:
+        """Return the block as if no row lacked a value, and which rows do."""
         raise NotImplementedError
 
     def refuse_as_target(self) -> None:
@@ -126,17 +117,13 @@ class Column(ABC):
             raise cells.error(int(np.argmax(absent)), "the label is missing", "Remove the row or give it a label.")
         return labels
 
-    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], Mask]:
         """Return labels, and which rows have none."""
         raise NotImplementedError
 
-    def _entries(self) -> dict[str, Any]:
-        """Return the entries beside ``type`` that differ from the defaults."""
-        return said(self)
-
     def to_dict(self) -> dict[str, Any]:
         """Return the section of the column: ``type`` and what differs from the defaults."""
-        return {"type": self.type_name, **self._entries()}
+        return {"type": self.type_name, **said(self)}
 
     @classmethod
     def from_dict(cls, name: str, entries: Mapping[str, Any]) -> Column:
@@ -161,12 +148,26 @@ class IgnoredColumn(Column):
         )
 
 
-def refuse_beyond(cells: Cells, inside: npt.NDArray[np.bool_], shown: Callable[[int], object], bounds: str) -> None:
-    """Refuse cells that are outside public bounds, naming the first; ``shown`` returns what a row has."""
-    beyond = np.flatnonzero(~inside)
-    if beyond.size:
+def within(
+    cells: Cells, values: npt.NDArray[Any], absent: Mask, bounds: tuple[float, float], outside: str,
+    shown: Callable[[Any], object],
+) -> npt.NDArray[Any]:  # fmt: skip
+    """Return values moved onto the public bounds; where ``outside`` is "error", refuse the first that is beyond them.
+
+    ``shown``: returns a value as a message has it.
+    """
+    low, high = bounds
+    beyond = np.flatnonzero(~absent & ((values < low) | (values > high)))
+    if outside == "error" and beyond.size:
         raise cells.error(
             int(beyond[0]),
-            f"{shown(beyond[0])} lies outside the bounds {bounds}",
+            f"{shown(values[beyond[0]])} lies outside the bounds [{shown(low)}, {shown(high)}]",
             'Widen the bounds in the schema, or write outside = "clip" to move such values onto the bound.',
         )
+    return np.asarray(np.clip(values, low, high))
+
+
+def scaled(values: npt.NDArray[Any], low: float, high: float) -> npt.NDArray[np.float64]:
+    """Return values from ``low`` to ``high`` as numbers from -1 to 1."""
+    shares: npt.NDArray[np.float64] = 2.0 * ((values - low) / (high - low)) - 1.0
+    return np.clip(shares, -1.0, 1.0)

@@ -1,12 +1,10 @@
-"""Tables of databases, read as Arrow batches: PostgreSQL through ADBC, DuckDB through its own streams.
+"""Queries of databases, read as Arrow batches: PostgreSQL through ADBC, DuckDB through its own streams.
 
-Rows have the same order in each reading, and nothing else is trusted to give it:
+Rows have the same order in each reading: that of the query's own ``ORDER BY``. All readings of PostgreSQL see one
+snapshot (``REPEATABLE READ, READ ONLY``); a file of DuckDB is opened for reading alone, and nobody can write then.
 
-* a table of PostgreSQL: that of its primary key; all readings see one snapshot (``REPEATABLE READ, READ ONLY``);
-* a table of DuckDB: that of insertion; the file is opened for reading alone, and no other process can write then;
-* a query: its own ``ORDER BY``.
-
-A password is never shown: an address stands in texts with its user, host and database alone.
+A password is never shown, and neither is a cell: an address stands in texts with its user, host and database alone,
+and what a database says of values is not repeated.
 """
 
 from __future__ import annotations
@@ -21,15 +19,18 @@ from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
 from sottovoce._optional import Optional, pa
-from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.table import Table, refuse_repeated_names
-from sottovoce.tables.text import first_line
+from sottovoce.tables.addresses import first_line
+from sottovoce.tables.table import BatchedTable
 
 _SCHEMES: Final = ("postgresql", "postgres", "duckdb")
 _BATCH_BYTES: Final = 1 << 22
 # texts, names and comments of SQL
 _NO_CODE: Final = re.compile(r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/\*.*?\*/|\$(\w*)\$.*?\$\1\$")
+# what a database says of the query and of itself, and not of a value: classes of DuckDB, beginnings of SQLSTATE
+_PUBLIC_ERRORS: Final = {"BinderException", "CatalogException", "ConnectionException", "IOException",
+                         "ParserException", "PermissionException", "SyntaxException"}  # fmt: skip
+_PUBLIC_STATES: Final = ("08", "28", "3D", "42", "53", "57")
 
 _duckdb: Final[Any] = Optional("duckdb", purpose="tables of DuckDB need", extra="databases")
 _adbc: Final[Any] = Optional("adbc_driver_postgresql", purpose="tables of PostgreSQL need", extra="databases")
@@ -85,17 +86,20 @@ class Database:
         return Path(self).resolve()
 
     @contextmanager
-    def told(self, what: str) -> Iterator[None]:
-        """Tell what the database refuses, without what opens it."""
+    def told(self, *, connecting: bool = False) -> Iterator[None]:
+        """Tell what the database refuses, without what opens it and without what it says of values."""
         try:
             yield
         except (ParameterError, TableError):
             raise
         except Exception as error:  # each driver has errors of its own, and of Arrow's
-            text = first_line(error)
+            kind, state = type(error).__name__, getattr(error, "sqlstate", None) or ""
+            text = f"{kind}. Its words may hold cells, and are not repeated: run the query there to see them."
+            if connecting or kind in _PUBLIC_ERRORS or state.startswith(_PUBLIC_STATES):
+                text = first_line(error)
             for secret in self._secrets:
                 text = text.replace(secret, "***")
-            raise TableError(f"{self.shown}, {what}: the database says: {text}") from None
+            raise TableError(f"{self.shown}: the database says: {text}") from None
 
     def connect(self) -> Any:
         if self.file is None:
@@ -105,103 +109,54 @@ class Database:
             return connection
         if not self.file.is_file():
             raise TableError(f"{self.shown}: cannot read the file: there is no such file.")
-        connection = _duckdb.connect(str(self.file), read_only=True)
-        connection.execute("SET preserve_insertion_order = true")
-        return connection
+        # a name of a query is that of a table, and not of a variable of this program
+        return _duckdb.connect(str(self.file), read_only=True, config={"python_enable_replacements": False})
 
 
-class DatabaseRows:
-    """The columns of a table or a query, and its rows, some at a time.
+def database_rows(database: Database, query: str | None, most_rows: int) -> BatchedTable:
+    """Return the rows of a query, at most so many at a time.
 
-    ``table``, ``query``: one of them; a table may be named with its schema, as in ``public.people``.
-    ``most_rows``: of a table in memory.
-
-    Raises TableError if the database cannot be asked, or the rows have no order.
+    Raises ParameterError without a query, and TableError if the database cannot be asked, or the rows have no order.
     """
-
-    def __init__(self, database: Database, table: str | None, query: str | None, most_rows: int) -> None:
-        if (table is None) == (query is None):
-            raise ParameterError(
-                f"{database}: a database holds many tables: give --table NAME, or --query 'SELECT ... ORDER BY ...' "
-                "(in Python table=, query=), one of them."
-            )
-        self._database, self._query, self._most_rows = database, query, most_rows
-        self.source = f"{database}, {'the query' if table is None else f'table {table}'}"
-        self._what = self.source.removeprefix(f"{database}, ")
-        if query is not None and not _is_ordered(query):
-            raise ParameterError(
-                f"{self.source}: it gives rows in no order, and a model is the same again only in one. End it with "
-                "ORDER BY and columns that tell each row from the others."
-            )
-        with database.told(self._what):
-            self._connection = database.connect()
-            weakref.finalize(self, self._connection.close)
-            self._table, self._order = ("", "") if table is None else self._ordered(table)
-            with self._reading("*") as reader:
-                self.header = Table.of_rows(_without_extensions(reader.schema.empty_table()), self.source)
-            self.names = list(self.header.column_names)
-            refuse_repeated_names(self.names, self.source)
-        self.size, self.counted = math.inf, self.names[:1]  # how large it is would be another question
-
-    def tables(self, columns: Sequence[str]) -> Iterator[Table]:
-        first_row = 0
-        with self._database.told(self._what), self._reading(", ".join(map(_quoted, columns))) as reader:
-            for batch in reader:
-                data = _without_extensions(pa.Table.from_batches([batch]).select(list(columns)))
-                for lo in range(0, data.num_rows, self._most_rows):
-                    piece = data.slice(lo, self._most_rows)
-                    yield Table.of_rows(piece, self.source, first_row)
-                    first_row += piece.num_rows
-
-    def _ordered(self, table: str) -> tuple[str, str]:
-        """Return the table as SQL names it, and what says its order."""
-        name = ".".join(map(_quoted, table.split(".")))
-        if self._database.file is not None:
-            try:
-                with self._reading(f"rowid FROM {name} LIMIT 0", whole=True):
-                    return name, ""
-            except _duckdb.BinderException:
-                key: list[str] = []
-        else:
-            key = self._primary_key(*reversed(table.split(".")))
-        if not key:
-            raise TableError(
-                f"{self.source}: it has no primary key, so its rows have no order, and a model is the same again only "
-                f"in one. Give --query 'SELECT * FROM {name} ORDER BY ...' with columns that tell each row from the "
-                "others."
-            )
-        return name, f" ORDER BY {', '.join(map(_quoted, key))}"
-
-    def _primary_key(self, table: str, schema: str | None = None) -> list[str]:
-        space = schema or self._connection.adbc_current_db_schema
-        tables = self._objects(space, table_name_filter=table)
-        if table not in tables:
-            near = nearest(table, sorted(self._objects(space, depth="tables")))
-            raise TableError(f"{self.source}: the schema {space!r} of the database has no such table.{near}")
-        rules = tables[table]["table_constraints"] or ()
-        keys = [rule["constraint_column_names"] for rule in rules if rule["constraint_type"] == "PRIMARY KEY"]
-        return list(keys[0]) if keys else []
-
-    def _objects(self, schema: str, **asked: str) -> dict[str, Any]:
-        """Return the tables of a schema by name."""
-        with closing(self._connection.adbc_get_objects(db_schema_filter=schema, **asked)) as found:
-            catalogs = found.read_all().to_pylist()
-        return {
-            each["table_name"]: each for catalog in catalogs for space in catalog["catalog_db_schemas"] or ()
-            if space["db_schema_name"] == schema  # filters are patterns
-            for each in space["db_schema_tables"] or ()
-        }  # fmt: skip
+    if query is None:
+        raise ParameterError(
+            f"{database}: a database holds many tables: give --query 'SELECT * FROM people ORDER BY id' (in Python "
+            "query=). Write your table for people, and for id its key; in DuckDB rowid will do."
+        )
+    source = f"{database}, the query"
+    if not _is_ordered(query):
+        raise ParameterError(
+            f"{source}: it gives rows in no order, and a model is the same again only in one. End it with ORDER BY and "
+            "columns that tell each row from the others."
+        )
+    with database.told(connecting=True):
+        connection = database.connect()
 
     @contextmanager
-    def _reading(self, columns: str, *, whole: bool = False) -> Iterator[Any]:
-        sql = self._query or (f"SELECT {columns}" if whole else f"SELECT {columns} FROM {self._table}{self._order}")
-        with closing(self._connection.cursor()) as cursor:
-            if self._database.file is None:
+    def reading() -> Iterator[Any]:
+        with database.told(), closing(connection.cursor()) as cursor:
+            if database.file is None:
                 cursor.adbc_statement.set_options(**{"adbc.postgresql.batch_size_hint_bytes": str(_BATCH_BYTES)})
-                cursor.execute(sql)
+                cursor.execute(query)
                 yield cursor.fetch_record_batch()
             else:
-                yield cursor.sql(sql).to_arrow_reader(self._most_rows)
+                yield cursor.sql(query).to_arrow_reader(most_rows)
+
+    def read(columns: Sequence[str]) -> Iterator[Any]:
+        with reading() as reader:
+            for batch in reader:
+                yield _without_extensions(pa.Table.from_batches([batch]).select(list(columns)))
+
+    try:
+        with reading() as reader:
+            schema = _without_extensions(reader.schema.empty_table()).schema
+        # how large it is would be another question
+        rows = BatchedTable(schema, source, read, most_rows=most_rows, size=math.inf, counted=schema.names[:1])
+    except BaseException:
+        connection.close()
+        raise
+    weakref.finalize(rows, connection.close)
+    return rows
 
 
 def _is_ordered(query: str) -> bool:
@@ -210,10 +165,6 @@ def _is_ordered(query: str) -> bool:
     while bare != before:
         bare, before = re.sub(r"\([^()]*\)", " ", bare), bare
     return ";" not in bare.rstrip("; \t\r\n") and re.search(r"\border\s+by\b", bare, re.IGNORECASE) is not None
-
-
-def _quoted(name: str) -> str:
-    return '"' + name.replace('"', '""') + '"'
 
 
 def _without_extensions(data: Any) -> Any:

@@ -8,14 +8,13 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, ClassVar, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from sottovoce._validation import choice
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column, refuse_beyond
+from sottovoce.tables._toml import schema_errors
+from sottovoce.tables.cells import Cells, Mask
+from sottovoce.tables.column import INDICATOR, Block, Column, scaled, within
 from sottovoce.tables.notation import DateNotation
-from sottovoce.tables.table import Cells
 
 _MONTHS_OF: Final = {"year": 12, "quarter": 3, "month": 1}
 _PARTS: Final = {
@@ -115,9 +114,7 @@ class DateColumn(Column):
 
     def _period_name(self, place: int) -> str:
         year, month = divmod(place * _MONTHS_OF[str(self.period)], 12)
-        return {"year": f"{year:04}", "quarter": f"{year:04}-Q{month // 3 + 1}"}.get(
-            str(self.period), f"{year:04}-{month + 1:02}"
-        )
+        return f"{year:04}" + {"year": "", "quarter": f"-Q{month // 3 + 1}"}.get(str(self.period), f"-{month + 1:02}")
 
     @property
     def _scale(self) -> tuple[float, str] | None:
@@ -126,31 +123,20 @@ class DateColumn(Column):
         first, last = self.bounds
         return 2.0 / (last - first).days, f"for each day more of {self.name}, from {first} to {last}"
 
-    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, Mask]:
         seconds, absent = cells.seconds(missing, DateNotation(self.format))
         days = seconds // 86_400
-        values = np.ones(len(days))
         if self.bounds is not None:
             first, last = (_since_1970(bound) for bound in self.bounds)
-            if self.outside == "error":
-                inside = absent | ((days >= first) & (days <= last))
-                between = f"{self.bounds[0]} to {self.bounds[1]}"
-                refuse_beyond(cells, inside, lambda row: np.datetime64(int(days[row]), "D"), between)
-            days = np.clip(days, first, last)
-        if self.part == "hour":
-            places = seconds // 3600 % 24
-        elif self.part == "weekday":
-            places = (days + 3) % 7
+            days = within(cells, days, absent, (first, last), self.outside or "clip", _date)
+            if self.period is None:
+                return (np.zeros_like(days), scaled(days, first, last)), absent
+        months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) + 1970 * 12
+        if self.bounds is not None:
+            places = self._period(months) - self._period(_months(self.bounds[0]))
         else:
-            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) + 1970 * 12
-            if self.part == "month":
-                places = months % 12
-            elif self.period is not None:
-                assert self.bounds is not None
-                places = self._period(months) - self._period(_months(self.bounds[0]))
-            else:
-                places, values = np.zeros_like(days), 2.0 * (days - first) / (last - first) - 1.0
-        return Block(np.where(absent, np.int64(-1), places), values), absent
+            places = {"hour": seconds // 3600 % 24, "weekday": (days + 3) % 7, "month": months % 12}[str(self.part)]
+        return (places, np.ones(len(days))), absent
 
     def refuse_as_target(self) -> None:
         raise SchemaError(
@@ -175,6 +161,10 @@ def _day(value: object) -> datetime.date | None:
     except (ValueError, TypeError):  # also NaT
         return None
     return value if isinstance(value, datetime.date) else None
+
+
+def _date(day: int) -> np.datetime64:
+    return np.datetime64(int(day), "D")
 
 
 def _since_1970(day: datetime.date) -> int:

@@ -9,22 +9,33 @@ from __future__ import annotations
 import datetime
 import math
 import re
-from dataclasses import dataclass, replace
+from collections.abc import Collection
+from dataclasses import replace
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
+from typing import Any, Final, TypeAlias
 
 import numpy as np
+import numpy.typing as npt
 
+from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
 from sottovoce.tables._toml import toml_text, toml_value
 from sottovoce.tables.categorical import CategoricalColumn
+from sottovoce.tables.cells import Cells, number_of
 from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.looking import MOST_CATEGORIES, MOST_CLASSES, Look, Numbers, looked_at
+from sottovoce.tables.notation import (
+    DATE_FORMATS,
+    UNREAD_DATE,
+    DateNotation,
+    NumberNotation,
+    date_formats_of,
+    number_notations_of,
+)
 from sottovoce.tables.numeric import NumericColumn
-from sottovoce.tables.reading import BatchedTable
 from sottovoce.tables.schema import FORMAT, VERSION
-from sottovoce.tables.table import Table, likely_cause
+from sottovoce.tables.table import BatchedTable, Table, likely_cause
 
 MARK = "from the data: confirm from public knowledge"
 
@@ -45,24 +56,29 @@ _POSITIVE = "coefficients, precision and recall are about the last one"
 _PROPOSED = f'missing = "{INDICATOR}"  # values were missing; with this line a feature says where; {MARK}'
 
 _USUAL_MISSING = ("?", "NA", "N/A", "n/a", "n.a.", "#N/A", "<NA>", ".", "NaN", "nan", "NULL", "null")
+_MOST_CATEGORIES: Final = 100
+_MOST_CLASSES: Final = 20_000
+_MOST_WORDS: Final = 3  # that may stand for a missing number
 _MOST_CODES = 12
 _ROWS_PER_CODE = 5
 _FEWEST_FOR_IDENTIFIER = 20
 _SKEW = 20.0
+_DIGITS: Final = 15  # of whole numbers that doubles tell apart
 _UNNAMED = re.compile(r"(Unnamed: \d+)?")  # names of rows, as R writes and pandas reads them
 _NAMING = re.compile(
     r"(.*[\W_])?(?<!per[\W_])((case|p|user)?id|client|customer|participant|patient|person|respondent|subject|user)",
     re.IGNORECASE,
 )
 _DAYS = 19_000_101, 21_001_231  # whole numbers that may be days
+_YEARS: Final = 1, 9999  # of dates in a schema
 
+_MOST_ROWS: Final = 1 << 18
+_MOST_BYTES: Final = 1 << 28
+_FEWEST_ROWS: Final = 1 << 10  # however large they are
+_LARGEST: Final = np.uint64((1 << 64) - 1)
+_GOLDEN: Final = np.uint64(0x9E3779B97F4A7C15)  # 2^64 over the golden ratio
 
-@dataclass(frozen=True, slots=True)
-class _Proposal:
-    """The description of a column, and why it is not the obvious one."""
-
-    column: Column
-    note: str = ""
+_Proposal: TypeAlias = tuple[Column, str]  # the description of a column, and why it is not the obvious one
 
 
 def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layout: Layout | None = None) -> str:
@@ -109,78 +125,200 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     proposals = {name: _propose(look) for name, look in looks.items()}
     occurring: set[str] = set().union(*(look.occurring for look in looks.values()))
     seen = [marker for marker in _USUAL_MISSING if marker in occurring and marker not in layout.missing]
-    layout = replace(layout, missing=(*layout.missing, *seen))
-    entries: dict[str, object] = {"format": FORMAT, "version": VERSION, "confirmed": False}
-    if target is not None:
-        entries["target"] = target
-    if layout.to_dict():
-        entries["table"] = layout.to_dict()
-    entries["columns"] = {name: proposal.column.to_dict() for name, proposal in proposals.items()}
-    comments: dict[tuple[str, ...], str] = {
-        ("columns", name, key): f"{proposal.note}; {MARK}" if key == "type" and proposal.note else MARK
-        for name, proposal in proposals.items()
-        for key in proposal.column.to_dict()
-    }
-    if seen:
-        comments["table", "missing"] = MARK
-    if target is not None and len(getattr(proposals[target].column, "categories", ())) == 2:
-        comments["columns", target, "categories"] = f"{_POSITIVE}; {MARK}"
-    if target is None:
-        comments["confirmed",] = 'add target = "NAME" below this line'
-    lacking = {
-        name: _UNLABELLED if name == target else _PROPOSED
-        for name, look in looks.items()
-        if look.n_present < rows.n_rows and proposals[name].column.feature_names
-    }
+    facts = {"target": target, "table": replace(layout, missing=(*layout.missing, *seen)).to_dict() or None}
+
+    def comment(*path: str) -> str:
+        if path[0] == "columns":
+            note = proposals[path[1]][1] if path[2] == "type" else ""
+            if path[1] == target and path[2] == "categories" and len(getattr(proposals[target][0], path[2])) == 2:
+                note = _POSITIVE
+            return f"{note}; {MARK}" if note else MARK
+        if path == ("confirmed",) and target is None:
+            return 'add target = "NAME" below this line'
+        return MARK if path == ("table", "missing") and seen else ""
+
+    def proposal(name: str) -> str:
+        is_full = looks[name].n_present == rows.n_rows or not proposals[name][0].feature_names
+        return "" if is_full else _UNLABELLED if name == target else _PROPOSED
+
     heading = _HEADING if step == 1 else (*_HEADING, "", f"One row in {step} was looked at: others may say more.")
     as_row = [name for place, name in enumerate(looks) if name != str(place) and name in (looks[name].counts or ())]
     if as_row or likely_cause(table.column_names):
         heading = (*heading, "", _HEADLESS)
-    return toml_text(entries, heading=heading, comments=comments, proposals=lacking)
+    entries = {
+        "format": FORMAT, "version": VERSION, "confirmed": False,
+        **{name: fact for name, fact in facts.items() if fact is not None},
+        "columns": {name: column.to_dict() for name, (column, _) in proposals.items()},
+    }  # fmt: skip
+    return toml_text(entries, heading, comment, proposal)
+
+
+def looked_at(table: Table | BatchedTable) -> tuple[Table, int]:
+    """Return the rows to look at, in order, and of how many one is there: 1, or a power of 2 where the table is large.
+
+    A row is there by its place, in no period: a table of four rows a person does not lack three of them.
+    """
+    kept, places, step, done = None, np.zeros(0, np.uint64), 1, 0
+    for part in [table] if isinstance(table, Table) else table:
+        more = np.arange(done, done + part.n_rows, dtype=np.uint64) * _GOLDEN  # modulo 2^64
+        done, chosen = done + part.n_rows, more <= _LARGEST // np.uint64(step)
+        taken = part.data if step == 1 else part.data.filter(pa.array(chosen))
+        kept = taken if kept is None else pa.concat_tables([kept, taken])
+        places = np.append(places, more[chosen])
+        while kept.num_rows > _MOST_ROWS or (kept.nbytes > _MOST_BYTES and kept.num_rows >= _FEWEST_ROWS):
+            step *= 2
+            chosen = places <= _LARGEST // np.uint64(step)
+            kept, places = kept.filter(pa.array(chosen)), places[chosen]
+    return Table.of_rows(kept, table.source), step
+
+
+class Look:
+    """What is known of a column, of which all cells are here.
+
+    ``markers``: texts that may stand for a missing value.
+
+    ``counts``: how often each text occurs that is no marker; None if there are too many of them, or numbers.
+    ``words``, ``rest``: the few texts that are no numbers where others are, and these; None is more of them, or names.
+    ``occurring``: the markers that occur.
+    ``n_present``: rows with a value.
+    ``days``: the first and the last one, by each format that fits all cells; None is ISO 8601, or the type.
+    ``written``: the numbers, by each notation that fits all cells; None is that with a decimal point alone.
+    ``unreadable``: what is wrong with the type of the column, if anything.
+    """
+
+    def __init__(self, cells: Cells, markers: Collection[str], *, is_target: bool) -> None:
+        self.name, self.is_target = cells.name, is_target
+        self.is_dated, self.unreadable = cells.is_dated and not is_target, ""
+        self.counts: dict[str, int] | None = {}
+        self.words: set[str] | None = set()
+        self.occurring: set[str] = set()
+        self.days: dict[str | None, tuple[int, int]] = {}
+        self.written: dict[NumberNotation | None, Numbers] = {}
+        self.rest, self.n_present, self.repeats, self.has_unread_dates = Numbers(), 0, False, False
+        self.may_be_names = False  # whether few occur twice, all as often, or some are written as no number would be
+        if self.is_dated:
+            seconds, absent = cells.seconds((), DateNotation())
+            self._take_days(None, seconds[~absent] // 86_400)
+            self.n_present = int((~absent).sum())
+            return
+        try:
+            texts, places = cells.spelled()
+        except TableError:
+            if is_target:
+                raise
+            self.unreadable = f"values of type {cells.values.type} are neither numbers nor text"
+            return
+        self.occurring = {text for text in texts if text in markers}  # type: ignore[misc]
+        sizes = np.bincount(places, minlength=len(texts)).tolist()
+        found = {
+            text: size for text, size in zip(texts, sizes, strict=True) if text is not None and text not in markers
+        }
+        if found:
+            self._read(found)
+
+    def _read(self, counts: dict[str, int]) -> None:
+        values, sizes = list(counts), list(counts.values())
+        self.n_present, self.repeats = sum(sizes), max(sizes) > 1
+        as_names = any(text.isdecimal() and (text[0] == "0" < text[1:] or len(text) > _DIGITS) for text in values)
+        self.may_be_names = as_names or 2 * len(values) > self.n_present or min(sizes) == max(sizes)
+        column = pa.array(values, pa.string())
+        for form in date_formats_of(values, (None, *DATE_FORMATS)):
+            self._take_days(form, DateNotation(form).seconds(column)[0] // 86_400)
+        self.has_unread_dates = all(map(UNREAD_DATE.fullmatch, values))
+        read = {text: number for text in values if (number := number_of(text)) is not None}
+        if len(read) == len(values):
+            self.written = {None: Numbers(np.repeat([*read.values()], sizes))}
+        else:
+            for way in number_notations_of(values):
+                plain = np.array(way.plain(column).to_pylist(), np.float64)
+                self.written[way] = Numbers(np.repeat(plain, sizes))
+            self.rest = Numbers(np.array([*read.values()]))
+            words = counts.keys() - read.keys()
+            self.words = words if len(words) <= _MOST_WORDS and not as_names else None
+        most = _MOST_CLASSES if self.is_target and None not in self.written else _MOST_CATEGORIES
+        self.counts = counts if len(counts) <= most else None
+
+    def _take_days(self, form: str | None, days: npt.NDArray[np.int64]) -> None:
+        if days.size:
+            self.days[form] = int(days.min()), int(days.max())
+
+    @property
+    def notation(self) -> NumberNotation | None:
+        """How numbers are written, if not with a decimal point alone."""
+        return next(iter(self.written), None)
+
+    @property
+    def numbers(self) -> Numbers | None:
+        found = next(iter(self.written.values()), None)
+        return found if found is not None and found.rows.size else None
+
+    @property
+    def is_ambiguous(self) -> bool:
+        """Whether the cells are other numbers by another notation: 1,234."""
+        return len({numbers.rows.tobytes() for numbers in self.written.values()}) > 1
+
+
+class Numbers:
+    """The numbers of a column, of each row, in order; those that are infinite are left out.
+
+    ``whole``: whether all are. ``has_others_below_0``: whether numbers beside the lowest are negative.
+    """
+
+    def __init__(self, rows: Any = ()) -> None:
+        self.rows: npt.NDArray[np.float64] = np.array(rows, np.float64)
+        self.rows = np.sort(self.rows[np.isfinite(self.rows)])
+        if self.rows.size:
+            self.low, self.high, self.median = float(self.rows[0]), float(self.rows[-1]), float(np.median(self.rows))
+            self.whole = bool(np.all(self.rows == np.round(self.rows)))
+            self.has_others_below_0 = bool(np.any((self.rows > self.low) & (self.rows < 0.0)))
 
 
 def _propose(look: Look) -> _Proposal:
-    name, numbers, counts = look.name, look.numbers, look.counts
-    is_coded = counts is not None and len(counts) <= _MOST_CODES
-    if look.unreadable:
-        return _Proposal(IgnoredColumn(name), look.unreadable)
-    if look.is_target:
-        if look.n_present == 0:
-            raise TableError(f"the target column {name!r} holds no value. Choose another target.")
-    elif look.is_dated:
-        return _propose_for_days(look) if look.days else _Proposal(IgnoredColumn(name), "no value")
-    elif counts is not None and len(counts) < 2:
-        return _Proposal(IgnoredColumn(name), "one value at most")
-    elif _UNNAMED.fullmatch(name):
-        return _Proposal(IgnoredColumn(name), "numbers or names of rows?")
-    elif _NAMING.fullmatch(name) and not is_coded and (numbers is None or numbers.whole):
-        return _Proposal(IgnoredColumn(name), "whose row is it? See unit above")
-    elif look.days and (numbers is None or _may_be_days(look, numbers)):
+    name, counts = look.name, look.counts
+    if look.is_target and look.n_present == 0 and not look.unreadable:
+        raise TableError(f"the target column {name!r} holds no value. Choose another target.")
+    if why := look.unreadable or ("" if look.is_target else _why_not(look)):
+        return IgnoredColumn(name), why
+    if not look.is_target and look.days and (look.numbers is None or _may_be_days(look, look.numbers)):
         return _propose_for_days(look)
-    elif look.has_unread_dates:
-        why = "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
-        return _Proposal(IgnoredColumn(name), why)
-    elif look.words and look.rest.rows.size and not is_coded:
-        low, high = round_outward(look.rest.low, look.rest.high)
-        words = ", ".join(toml_value(word) for word in sorted(look.words))
-        why = f'missing = ["", {words}] in [table], and here type = "numeric" and bounds = [{low:g}, {high:g}]'
-        return _Proposal(IgnoredColumn(name), f"numbers but for {words}? Then write {why}")
-    elif not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER and numbers is None:
-        return _Proposal(IgnoredColumn(name), "no value repeats: identifiers?")
     if counts is not None and {text.lower() for text in counts} <= {"true", "false"}:
-        return _Proposal(CategoricalColumn(name, categories=(False, True)))
-    if numbers is not None:
-        return _propose_for_numbers(look, numbers)
-    if counts is None and not look.is_target:
-        return _Proposal(IgnoredColumn(name), f"text of more than {MOST_CATEGORIES} values")
+        return CategoricalColumn(name, categories=(False, True)), ""
+    if look.numbers is not None:
+        return _propose_for_numbers(look, look.numbers)
     if counts is None:
         raise TableError(
-            f"the target column {name!r} holds more than {MOST_CLASSES} different texts. Choose another target, or "
+            f"the target column {name!r} holds more than {_MOST_CLASSES} different texts. Choose another target, or "
             "leave it out of the draft and write its categories yourself."
         )
     alike = {text.casefold() for text in counts}
     note = 'some differ in case alone: aliases = {"yes" = "Yes"} reads them as one' if len(alike) < len(counts) else ""
-    return _Proposal(CategoricalColumn(name, categories=tuple(sorted(counts))), note)
+    return CategoricalColumn(name, categories=tuple(sorted(counts))), note
+
+
+def _why_not(look: Look) -> str:
+    """Return why a column is no feature, or "" where it may be one."""
+    numbers, counts = look.numbers, look.counts
+    is_coded = counts is not None and len(counts) <= _MOST_CODES
+    if look.is_dated:
+        return "" if look.days else "no value"
+    if counts is not None and len(counts) < 2:
+        return "one value at most"
+    if _UNNAMED.fullmatch(look.name):
+        return "numbers or names of rows?"
+    if _NAMING.fullmatch(look.name) and not is_coded and (numbers is None or numbers.whole):
+        return "whose row is it? See unit above"
+    if look.days and (numbers is None or _may_be_days(look, numbers)):
+        return ""
+    if look.has_unread_dates:
+        return "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
+    if look.words and look.rest.rows.size and not is_coded:
+        low, high = round_outward(look.rest.low, look.rest.high)
+        words = ", ".join(toml_value(word) for word in sorted(look.words))
+        how = f'missing = ["", {words}] in [table], and here type = "numeric" and bounds = [{low:g}, {high:g}]'
+        return f"numbers but for {words}? Then write {how}"
+    if numbers is None and not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER:
+        return "no value repeats: identifiers?"
+    return f"text of more than {_MOST_CATEGORIES} values" if numbers is None and counts is None else ""
 
 
 def _may_be_days(look: Look, numbers: Numbers) -> bool:
@@ -190,12 +328,13 @@ def _may_be_days(look: Look, numbers: Numbers) -> bool:
 def _propose_for_days(look: Look) -> _Proposal:
     """Return a column of dates between the first day of the first year and the last day of the last one."""
     form, days = next(iter(look.days.items()))
-    first, last = (int(str(np.datetime64(int(day), "D"))[:4]) for day in days)
+    years = (int(np.datetime64(int(day), "D").astype("datetime64[Y]").astype(int)) + 1970 for day in days)
+    first, last = (min(max(year, _YEARS[0]), _YEARS[1]) for year in years)
     notes = ['dates; period = "month", or part = "weekday" without bounds, reads them otherwise']
     if len(look.days) > 1:
         notes.append(f"day or month first? {' or '.join(map(repr, look.days))}")
     bounds = datetime.date(first, 1, 1), datetime.date(last, 12, 31)
-    return _Proposal(DateColumn(look.name, bounds=bounds, format=form), "; ".join(notes))
+    return DateColumn(look.name, bounds=bounds, format=form), "; ".join(notes)
 
 
 def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
@@ -208,7 +347,7 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
         codes = tuple(sorted(set(map(int, spellings))))
         enough = len(spellings) <= 2 or n_rows >= _ROWS_PER_CODE * len(spellings)
         if len(codes) > 1 and len(spellings) <= _MOST_CODES and enough:
-            return _Proposal(CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?")
+            return CategoricalColumn(name, categories=codes), "whole numbers of few values: codes?"
     if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and look.may_be_names:
         note = f'{note}{"; " * bool(note)}identifiers? Then type = "ignore"; or whose row it is? See unit above'
     if code := _missing_code(numbers):
@@ -218,8 +357,8 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
     bounds = round_outward(low, high)
     if not look.is_target and low >= 0 and high - low > _SKEW * (numbers.median - low + 1):
         skewed = f"very skewed; {note}" if note else "very skewed"
-        return _Proposal(NumericColumn(name, bounds=bounds, scale="log", **written), skewed)  # type: ignore[arg-type]
-    return _Proposal(NumericColumn(name, bounds=bounds, **written), note)  # type: ignore[arg-type]
+        return NumericColumn(name, bounds=bounds, scale="log", **written), skewed  # type: ignore[arg-type]
+    return NumericColumn(name, bounds=bounds, **written), note  # type: ignore[arg-type]
 
 
 def _missing_code(numbers: Numbers) -> str:

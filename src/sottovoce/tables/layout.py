@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import refuse_unknown_keys, said
+from sottovoce.tables._toml import refuse_unknown_keys, said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

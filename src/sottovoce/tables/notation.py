@@ -57,6 +57,10 @@ class NumberNotation:
         said |= {"thousands": self.thousands, "symbol": self.symbol}
         return {name: mark for name, mark in said.items() if mark is not None}
 
+    def said(self) -> str:
+        """Return those entries as a message shows them."""
+        return ", ".join(f'{name} = "{mark}"' for name, mark in self.entries().items())
+
     def plain(self, texts: Any) -> Any:
         """Return texts of an Arrow column with a decimal point alone; null where one is not written so."""
         if self.symbol is not None:

@@ -12,10 +12,10 @@ import numpy.typing as npt
 
 from sottovoce._validation import bounds, choice, in_order, number
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._entries import plain_number, schema_errors
-from sottovoce.tables.column import INDICATOR, Block, Column, refuse_beyond
+from sottovoce.tables._toml import plain_number, schema_errors
+from sottovoce.tables.cells import Cells, Mask
+from sottovoce.tables.column import INDICATOR, Block, Column, scaled, within
 from sottovoce.tables.notation import NumberNotation
-from sottovoce.tables.table import Cells
 
 
 @dataclass(frozen=True)
@@ -119,7 +119,7 @@ class NumericColumn(Column):
     def _value_names(self) -> tuple[str, ...]:
         if self.bins is None:
             return (self.name,)
-        edges = [f"{plain_number(edge)}" for edge in self.bins]
+        edges = [str(plain_number(edge)) for edge in self.bins]
         inner = (f"{low}<={self.name}<{high}" for low, high in pairwise(edges))
         return (f"{self.name}<{edges[0]}", *inner, f"{self.name}>={edges[-1]}")
 
@@ -132,22 +132,16 @@ class NumericColumn(Column):
             return 2.0 / (high - low), f"for each 1 more of {self.name}, from {low:g} to {high:g}"
         return 2.0, f"from {self.name} = {low:g} to {high:g}, by the logarithm"
 
-    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, npt.NDArray[np.bool_]]:
+    def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, Mask]:
         numbers, absent = self._bounded(cells, missing, self.outside or "clip")
         if isinstance(self.missing, float):
             numbers, absent = np.where(absent, self.missing, numbers), np.zeros_like(absent)
-        return self._block(numbers, absent), absent
-
-    def _block(self, numbers: npt.NDArray[np.float64], absent: npt.NDArray[np.bool_]) -> Block:
         if self.bins is not None:
-            positions = np.searchsorted(np.asarray(self.bins), numbers, side="right").astype(np.int64)
-            positions[absent] = -1
-            return Block(positions, np.ones(len(numbers)))
+            return (np.searchsorted(np.asarray(self.bins), numbers, side="right"), np.ones(len(numbers))), absent
         low, high = self.bounds
-        shifted = numbers - low
-        share = shifted / (high - low) if self.scale == "linear" else np.log1p(shifted) / np.log1p(high - low)
-        values = np.clip(2.0 * share - 1.0, -1.0, 1.0)
-        return Block(np.where(absent, np.int64(-1), np.int64(0)), values)
+        if self.scale == "log":
+            numbers, low, high = np.log1p(numbers - low), 0.0, np.log1p(high - low)
+        return (np.zeros(len(numbers), np.int64), scaled(numbers, low, high)), absent
 
     def refuse_as_target(self) -> None:
         super().refuse_as_target()
@@ -157,22 +151,10 @@ class NumericColumn(Column):
                 "or transform the labels in the table."
             )
 
-    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], npt.NDArray[np.bool_]]:
+    def _labels(self, cells: Cells, missing: Collection[str]) -> tuple[npt.NDArray[Any], Mask]:
         return self._bounded(cells, missing, self.outside or "error")
 
-    def _bounded(
-        self, cells: Cells, missing: Collection[str], outside: str
-    ) -> tuple[npt.NDArray[np.float64], npt.NDArray[np.bool_]]:
-        low, high = self.bounds
+    def _bounded(self, cells: Cells, missing: Collection[str], outside: str) -> tuple[npt.NDArray[Any], Mask]:
         notation = self._notation()
         numbers, absent = cells.numbers(missing, notation if notation.entries() else None)
-        if outside == "error":
-            inside = absent | ((numbers >= low) & (numbers <= high))
-            refuse_beyond(cells, inside, lambda row: f"{numbers[row]:g}", f"[{low:g}, {high:g}]")
-        return np.clip(numbers, low, high), absent
-
-    def _entries(self) -> dict[str, Any]:
-        def plain(value: Any) -> Any:
-            return [*map(plain, value)] if isinstance(value, list) else plain_number(value)
-
-        return {key: value if isinstance(value, str) else plain(value) for key, value in super()._entries().items()}
+        return within(cells, numbers, absent, self.bounds, outside, "{:g}".format), absent

@@ -1,12 +1,18 @@
-"""ParquetTable: columns of Parquet files as a matrix that is read from disk in each pass."""
+"""Parquet files, read by their row groups: in batches of cells, or as a matrix that is read from disk in each pass.
+
+A file is what it was when it was opened, by what its store says of it, or it is refused.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Generator, Iterator, Sequence
-from contextlib import closing
-from functools import partial
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager
+from copy import copy
+from dataclasses import dataclass
+from itertools import accumulate, groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Final, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,14 +22,204 @@ from sottovoce._optional import pa
 from sottovoce._validation import choice, in_order
 from sottovoce.central.data.row_memory import OnDisk, RowMemory
 from sottovoce.central.data.scratch import check_room
+from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.addresses import DataFile, found_files
-from sottovoce.tables.row_groups import CutTable, opened, row_groups, tables
-from sottovoce.tables.table import Table, is_text, refuse_repeated_names
+from sottovoce.tables.addresses import DataFile, Stamp, changed, file_here, found_files, unreadable, words_of
+from sottovoce.tables.cells import is_text
+from sottovoce.tables.table import BatchedTable, Table, refuse_repeated_names
+from sottovoce.tables.text import COMPRESSIONS
 
-_BLOCK_BYTES = 1 << 24
-_BATCH_BYTES = 1 << 22  # decoded at once
+_AT_ONCE: Final = 16  # footers that are read at the same time
+_BLOCK_BYTES = 1 << 22  # decoded at once
+_TEXT_BYTES: Final = 16
+# of each column while it is read; without it (and pre_buffer=False) a row group is read whole
+_BUFFER_BYTES: Final = 1 << 16
 _LABEL_ROWS = 1 << 16
+
+
+@dataclass(frozen=True)
+class RowGroup:
+    """One row group of a file."""
+
+    file: DataFile
+    # what the store said of the file; once sent to another machine, without what a machine says of its own disks
+    stamp: Stamp
+    rows_of_file: int
+    number: int
+    n_rows: int
+    first_row: int  # place in the file of the first of them
+    n_bytes: int  # that they take, decompressed
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "stamp": self.file.portable(self.stamp)}
+
+
+def row_groups(files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> list[RowGroup]:
+    """Look at the footers of files, at no value.
+
+    ``check``: gets the Arrow schema of each file, and the file; refuses what cannot be used.
+    """
+
+    def look(file: DataFile) -> list[RowGroup]:
+        stamp = file.stamp()
+        with opened(file) as parquet:
+            known = parquet.metadata
+            check(parquet.schema_arrow, file)
+            groups = [known.row_group(number) for number in range(known.num_row_groups)]
+            firsts = accumulate((group.num_rows for group in groups), initial=0)
+            return [
+                RowGroup(file, stamp, known.num_rows, number, group.num_rows, first, group.total_byte_size)
+                for number, (group, first) in enumerate(zip(groups, firsts, strict=False))
+            ]
+
+    with ThreadPoolExecutor(min(_AT_ONCE, len(files)), thread_name_prefix="sottovoce-footers") as threads:
+        found = [group for own in (threads.map(look, files) if len(files) > 1 else map(look, files)) for group in own]
+    if not any(each.n_rows for each in found):
+        raise TableError(f"{files[0]}: the table has columns, but no row of data.")
+    return found
+
+
+def tables(
+    pieces: Sequence[RowGroup], names: Sequence[str], batch_rows: int, *, use_threads: bool = False
+) -> Iterator[Table]:
+    """Read some columns of row groups, in order; refuse a file that changed, before and after.
+
+    Each table knows where its rows are in their file.
+    """
+    for own in _by_file(pieces):
+        first, numbers, row = own[0], [group.number for group in own], own[0].first_row
+        first.file.refuse_changed(first.stamp)
+        with opened(first.file) as file:
+            if file.metadata.num_rows != first.rows_of_file:
+                raise changed(first.file)
+            # what comes over a network is fetched a row group at a time, in few and large requests
+            for some in [numbers] if first.file.is_local else [[number] for number in numbers]:
+                for batch in file.iter_batches(
+                    batch_rows, row_groups=some, columns=list(names), use_threads=use_threads
+                ):
+                    _refuse_other_encodings(batch, first.file)
+                    yield Table.of_rows(pa.Table.from_batches([batch]), first.file.shown, row)
+                    row += batch.num_rows
+        first.file.refuse_changed(first.stamp)
+
+
+def _refuse_other_encodings(batch: Any, file: DataFile) -> None:
+    for name, column in zip(batch.schema.names, batch.columns, strict=True):
+        try:
+            column.validate(full=True)
+        except pa.ArrowInvalid:  # whose words repeat a text
+            raise TableError(
+                f"{file}, column {name!r}: a cell is not UTF-8 text, or damaged. Write the file again."
+            ) from None
+
+
+def _by_file(pieces: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
+    """Yield the row groups of one file after another."""
+    return (list(own) for _, own in groupby(pieces, lambda piece: id(piece.file)))
+
+
+@contextmanager
+def opened(source: DataFile) -> Iterator[Any]:
+    """Open a Parquet file; whatever goes wrong inside is told as an error about it.
+
+    Large row groups of this machine are decoded a page at a time, others ahead.
+    """
+    buffer, ahead, path = 0, True, source.path
+    if source.is_local:  # Arrow takes a:b for an address, unless it begins with a slash
+        buffer, ahead, path = _BUFFER_BYTES, False, str(Path(path).absolute())
+    try:
+        with pa.parquet.ParquetFile(path, filesystem=source.filesystem, buffer_size=buffer, pre_buffer=ahead) as file:
+            yield file
+    except UnicodeDecodeError:
+        raise TableError(f"{source}: cannot be read as Parquet: the name of a column is not UTF-8 text.") from None
+    except (pa.ArrowException, OSError) as error:
+        if source.is_local and getattr(error, "errno", None):
+            raise unreadable(Path(source.path), error) from None
+        raise TableError(f"{source}: cannot be read as Parquet: {words_of(error)}") from None
+
+
+def parquet_rows(path: Path, most_rows: int) -> BatchedTable:
+    """Return the rows of a Parquet file, at most so many at a time; raises TableError if it is none."""
+    if path.suffix.lower() in COMPRESSIONS:
+        raise TableError(f"{path}: a Parquet file is compressed inside. Unpack it first.")
+    if path.is_fifo():
+        raise TableError(f"{path}: a Parquet file is read from its end. Give a file, or CSV through a pipe.")
+    size = (file := file_here(path)).stamp()[0]
+    if size == 0:
+        raise TableError(f"{path}: the file is empty.")
+    schemas: list[Any] = []
+    pieces = row_groups([file], lambda schema, _: schemas.append(schema))
+    width = sum(kind.bit_width / 8 if pa.types.is_primitive(kind) else _TEXT_BYTES for kind in schemas[0].types)
+    stored = max(piece.n_bytes / max(piece.n_rows, 1) for piece in pieces)
+    at_once = max(1, min(most_rows, int(_BLOCK_BYTES / max(width, stored))))
+
+    def read(columns: Sequence[str]) -> Iterator[Any]:
+        return (table.data for table in tables(pieces, columns, at_once))
+
+    # all columns are decoded where rows are counted: a file that is damaged is refused
+    return BatchedTable(schemas[0], str(path), read, most_rows=at_once, size=size, counted=schemas[0].names)
+
+
+class CutTable(StreamedTable):
+    """A table that is read from row groups, and can be cut between them."""
+
+    def _of(self, pieces: Sequence[RowGroup]) -> None:
+        self._pieces, self._n_rows = pieces, sum(piece.n_rows for piece in pieces)
+
+    @property
+    def entries_a_row(self) -> int:
+        """How many entries a row takes in memory at most."""
+        return self.shape[1]
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all files are paths of this machine."""
+        return all(piece.file.is_local for piece in self._pieces)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths and addresses of the files, in order, as messages show them."""
+        return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
+
+    def split(self, parts: int) -> list[Self]:
+        """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
+
+        Parameters
+        ----------
+        parts : int
+            How many are wanted, at least 1; there are fewer where there are fewer row groups.
+
+        Returns
+        -------
+        list of tables
+            None without rows. Their files are not opened again, and are refused where they have changed since. Each
+            can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
+        """
+        by_part: dict[int, list[RowGroup]] = {}
+        done = 0
+        for group in self._pieces:
+            if group.n_rows:
+                # it goes to the part that its middle falls into, so that parts differ by a group at most
+                by_part.setdefault((2 * done + group.n_rows) * parts // (2 * self._n_rows), []).append(group)
+                done += group.n_rows
+        found, first = list[Self](), self.first_row
+        for pieces in by_part.values():
+            table = copy(self)
+            table.first_row = first
+            table._of(pieces)
+            first += table._n_rows
+            found.append(table)
+        return found
+
+    def refuse_changed(self) -> None:
+        """Refuse a file that is not what it was when the table was opened, by what its store says of it.
+
+        Raises
+        ------
+        TableError
+        """
+        for own in _by_file(self._pieces):
+            own[0].file.refuse_changed(own[0].stamp)
 
 
 class ParquetTable(CutTable):
@@ -102,8 +298,14 @@ class ParquetTable(CutTable):
         files = found_files(path, ".parquet", filesystem)
         self._target = target
         self._features = in_order("features", features) if features is not None else _all_but(target, files[0])
-        _check_names(self._features, target)
-
+        if not self._features:
+            raise ParameterError("features must name at least one column besides the target; got none.")
+        if len(set(self._features)) != len(self._features):
+            raise ParameterError(f"features must not repeat a column; got {list(self._features)!r}.")
+        if target in self._features:
+            raise ParameterError(
+                f"target {target!r} is also among features: a model would learn to copy it. Leave it out."
+            )
         self._of(row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target)))
 
     def __repr__(self) -> str:
@@ -156,22 +358,14 @@ class ParquetTable(CutTable):
             raise ParameterError(
                 "y is missing, and the ParquetTable names no target: give y, or ParquetTable(..., target=NAME)."
             )
-        columns = partial(self._columns, (self._target,), batch_rows=_LABEL_ROWS, n_threads=1)
         start = 0
-        for (column,) in columns():
+        for table in tables(self._pieces, [self._target], _LABEL_ROWS):
+            column = table.data.column(0).chunk(0)
             if column.null_count:
                 row = self.first_row + start + pa.compute.index(pa.compute.is_null(column), True).as_py()
-                missing = sum(other.null_count for (other,) in columns())
-                raise TableError(
-                    f"column {self._target!r}: row {row} has no label ({missing} row(s) in all). Drop those rows "
-                    "before."
-                )
-            try:
-                labels = _labels(column)
-            except UnicodeDecodeError:
-                raise TableError(f"column {self._target!r}: a label is not UTF-8 text. Write the file again.") from None
-            yield slice(start, start + len(labels)), labels
-            start += len(labels)
+                raise TableError(f"column {self._target!r}: row {row} has no label. Drop rows without one before.")
+            yield slice(start, start + len(column)), _labels(column)
+            start += len(column)
 
     def row_memory(self, n_rows: int) -> RowMemory:
         return OnDisk(n_rows, self.scratch) if self._on_disk else super().row_memory(n_rows)
@@ -211,47 +405,21 @@ class ParquetTable(CutTable):
         return mapped
 
     def _read(self, n_threads: int) -> Generator[npt.NDArray[Any]]:
-        width = len(self._features) * self._dtype.itemsize
-        most, left = max(1, _BLOCK_BYTES // width), self._n_rows
-        block = np.empty((min(most, left), len(self._features)), self._dtype)
-        filled = 0
-        batch_rows = max(64, _BATCH_BYTES // width)
-        for batch in self._columns(self._features, batch_rows=batch_rows, n_threads=n_threads):
-            columns = [_numbers(column) for column in batch]
-            lo = 0
-            while lo < len(columns[0]) and left > 0:
-                count = min(len(columns[0]) - lo, len(block) - filled)
-                into = block[filled : filled + count]
-                with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
-                    for k, column in enumerate(columns):
-                        into[:, k] = column[lo : lo + count]
-                lo, filled = lo + count, filled + count
-                if filled == len(block):
-                    left -= filled
-                    yield block
-                    block, filled = np.empty((min(most, left), len(self._features)), self._dtype), 0
-
-    def _columns(self, names: tuple[str, ...], *, batch_rows: int, n_threads: int) -> Iterator[list[Any]]:
-        """Yield some rows of these columns, as Arrow arrays, until the end of the last file."""
+        rows = max(64, _BLOCK_BYTES // (len(self._features) * self._dtype.itemsize))
         # Arrow has one pool of threads for the whole process, which is not ours to resize
         use_threads = n_threads > 1 and n_threads >= pa.cpu_count()
-        for table in tables(self._pieces, names, batch_rows, use_threads=use_threads):
-            yield [table.data.column(name).chunk(0) for name in names]
+        for table in tables(self._pieces, self._features, rows, use_threads=use_threads):
+            block = np.empty((table.n_rows, len(self._features)), self._dtype)
+            with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
+                for k, name in enumerate(self._features):
+                    block[:, k] = _numbers(table.data.column(name).chunk(0))
+            yield block
 
 
 def _all_but(target: str | None, file: DataFile) -> tuple[str, ...]:
     with opened(file) as parquet:
         refuse_repeated_names(parquet.schema_arrow.names, str(file))
         return tuple(name for name in parquet.schema_arrow.names if name != target)
-
-
-def _check_names(features: tuple[str, ...], target: str | None) -> None:
-    if not features:
-        raise ParameterError("features must name at least one column besides the target; got none.")
-    if len(set(features)) != len(features):
-        raise ParameterError(f"features must not repeat a column; got {list(features)!r}.")
-    if target in features:
-        raise ParameterError(f"target {target!r} is also among features: a model would learn to copy it. Leave it out.")
 
 
 def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], target: str | None) -> None:

@@ -6,98 +6,22 @@ ever dropped or repaired in silence. CSV cells are read as text; what a column m
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TypeAlias
 
-from sottovoce._optional import pa
 from sottovoce.exceptions import ParameterError, TableError
-from sottovoce.tables.csv_text import CsvText
-from sottovoce.tables.database import Database, DatabaseRows
+from sottovoce.tables.database import Database, database_rows
 from sottovoce.tables.layout import Layout
-from sottovoce.tables.row_groups import ParquetRows
-from sottovoce.tables.table import Cells, Table
-from sottovoce.tables.text import COMPRESSIONS, Source
+from sottovoce.tables.parquet import parquet_rows
+from sottovoce.tables.table import BatchedTable, Table
+from sottovoce.tables.text import COMPRESSIONS, CsvText
 
 MOST_ROWS = 1 << 16
-KEPT_BYTES = 1 << 24
 FORMATS = ("csv", "parquet")
 _FORMAT_OF_SUFFIX = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".test"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
 }
-
-_Content: TypeAlias = CsvText | ParquetRows | DatabaseRows
-
-
-class BatchedTable:
-    """The columns of a file whose rows are read some at a time, in order, as often as they are asked for.
-
-    ``for table in batched`` gives tables of at most 65,536 rows and about 1 MiB of text. Each knows its first row
-    (``first_row``), and its messages name the lines of the file. Opening reads the start of the file. One that changes
-    between two readings is refused. A table of at most 16 MiB is kept by the first reading of `n_rows`.
-    """
-
-    def __init__(self, content: _Content, source: str) -> None:
-        self.source = source
-        self.header = content.header
-        self._content = content
-        self._n_rows: int | None = None
-        self._kept: list[Table] | None = None
-        self.told: Callable[[int], object] = lambda rows: None  # gets how many rows more were read
-
-    @property
-    def column_names(self) -> tuple[str, ...]:
-        """The names of the columns, in the order of the file."""
-        return tuple(self._content.names)
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._content.names
-
-    def cells(self, name: str) -> Cells:
-        """Return the column ``name`` without a cell: its type, and the error that there is no such column."""
-        return self.header.cells(name)
-
-    @property
-    def n_rows(self) -> int:
-        """The number of rows. The first time the file is read for it, and refused where it is no table.
-
-        No value is looked at: what a cell means is not asked.
-        """
-        if self._n_rows is None:
-            is_large = self._content.size > KEPT_BYTES
-            kept: list[Table] | None = None if is_large else []
-            held = count = 0
-            for table in self._telling(self._content.tables(self._content.counted if is_large else self.column_names)):
-                count += table.n_rows
-                held += table.data.nbytes
-                if kept is not None:
-                    kept = None if held > KEPT_BYTES else [*kept, table]
-            self._n_rows, self._kept = count, kept
-        return self._n_rows
-
-    def _telling(self, tables: Iterable[Table]) -> Iterator[Table]:
-        n_rows = 0
-        for table in tables:
-            yield table
-            n_rows += table.n_rows
-            self.told(table.n_rows)
-        if not n_rows:
-            raise TableError(f"{self.source}: the table has columns, but no row of data.")
-
-    def __iter__(self) -> Iterator[Table]:
-        return self.batches(self._content.names)
-
-    def batches(self, names: Collection[str]) -> Iterator[Table]:
-        """Give these columns alone, and maybe others: the others need not be decoded."""
-        if self._kept is not None:
-            return self._telling(self._kept)
-        return self._telling(self._content.tables([name for name in self._content.names if name in names]))
-
-    def whole(self) -> Table:
-        """Return all rows as one table in memory."""
-        return replace(self.header, data=pa.concat_tables(table.data for table in self))
 
 
 def file_format(path: str | Path, *, chosen: str | None = None) -> str:
@@ -135,7 +59,6 @@ def read_table(
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
-    table: str | None = None,
     query: str | None = None,
 ) -> Table:
     """Read a table with named columns from CSV or Parquet, or a database, into memory.
@@ -154,8 +77,8 @@ def read_table(
         One of ``names`` that the file may leave out: the target, at prediction.
     skip_rows : int, default=0
         Lines to skip at the start of a CSV file, before the header.
-    table, query : str or None, default=None
-        Of a database: the name of a table, or a query that ends with ``ORDER BY``.
+    query : str or None, default=None
+        Of a database: what is read of it, such as ``SELECT * FROM people ORDER BY id``; it ends with ``ORDER BY``.
 
     Returns
     -------
@@ -168,9 +91,8 @@ def read_table(
         If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
     """
     return open_table(
-        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
-        query=query,
-    ).whole()  # fmt: skip
+        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, query=query
+    ).whole()
 
 
 def open_table(
@@ -181,7 +103,6 @@ def open_table(
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
-    table: str | None = None,
     query: str | None = None,
     most_rows: int = MOST_ROWS,
 ) -> BatchedTable:
@@ -192,23 +113,16 @@ def open_table(
     Raises TableError if the file is missing, empty, or does not start like a table. Its rows are looked at when they
     are read.
     """
-    database = Database.of(path)
-    if database is not None:
+    if (database := Database.of(path)) is not None:
         if skip_rows or format is not None:
             raise ParameterError("skip_rows and format are for files: a database has neither lines nor a format.")
-        rows = DatabaseRows(database, table, query, most_rows)
-        return BatchedTable(rows, rows.source)
-    if table is not None or query is not None:
-        raise ParameterError(f"{path}: table and query are for databases (postgresql://..., duckdb:///FILE).")
+        return database_rows(database, query, most_rows)
+    if query is not None:
+        raise ParameterError(f"{path}: query is for databases (postgresql://..., duckdb:///FILE).")
     path = Path(str(path))
-    kind = file_format(path, chosen=format)
-    if kind == "parquet":
-        if skip_rows:
-            raise ParameterError("skip_rows is for text tables: a Parquet file has no lines.")
-        return BatchedTable(ParquetRows(path, most_rows), str(path))
-    layout = layout or Layout()
-    delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
-    text = CsvText(
-        Source(path), layout, delimiter, skip_rows=skip_rows, names=names, may_lack=may_lack, most_rows=most_rows
-    )  # fmt: skip
-    return BatchedTable(text, str(path))
+    if file_format(path, chosen=format) == "csv":
+        text = CsvText(path, layout or Layout(), skip_rows=skip_rows, names=names, may_lack=may_lack)
+        return text.rows(most_rows)
+    if skip_rows:
+        raise ParameterError("skip_rows is for text tables: a Parquet file has no lines.")
+    return parquet_rows(path, most_rows)

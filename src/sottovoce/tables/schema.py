@@ -6,28 +6,31 @@ import math
 import re
 import tomllib
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from itertools import accumulate
 from numbers import Real
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
+import scipy.sparse
 
 from sottovoce._files import named_errors
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.privacy.adjacency import checked_max_rows
-from sottovoce.tables._entries import refuse_unknown_keys
-from sottovoce.tables._toml import toml_key, toml_text
+from sottovoce.tables._toml import refuse_unknown_keys, toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level
-from sottovoce.tables.column import Column, IgnoredColumn
+from sottovoce.tables.column import Block, Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn, is_date
-from sottovoce.tables.encoding import Features, encoded
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.table import Table
+
+# text: before scipy 1.16 the class takes no subscript at run time
+Features: TypeAlias = "npt.NDArray[Any] | scipy.sparse.csr_matrix[Any]"
 
 FORMAT = "sottovoce-schema"
 VERSION = 1
@@ -196,20 +199,6 @@ class Schema:
         """Return this schema with the column ``name`` as the target."""
         return replace(self, target=name)
 
-    def with_unit(self, name: str | None, max_rows: int | None) -> Schema:
-        """Return this schema with another unit column, or another bound on the rows of a person; None keeps its own.
-
-        Raises
-        ------
-        SchemaError
-            If the column is a feature or the target, or the bound is wrong.
-        """
-        return replace(
-            self,
-            unit=self.unit if name is None else name,
-            max_rows_per_unit=self.max_rows_per_unit if max_rows is None else max_rows,
-        )
-
     def require_target(self) -> Column:
         """Return the column to predict; raises SchemaError if there is none."""
         if self.target is None:
@@ -221,7 +210,20 @@ class Schema:
 
         Raises TableError if a column is missing, or a cell breaks what the schema says.
         """
-        return encoded(table, self.feature_columns, self.layout.missing, sparse=self.sparse, dtype=dtype)
+        columns = self.feature_columns
+        cells = [table.cells(column.name) for column in columns]
+        blocks = (column.encode(some, self.layout.missing) for column, some in zip(columns, cells, strict=True))
+        *starts, n_features = accumulate((len(column.feature_names) for column in columns), initial=0)
+        if self.sparse:
+            return _sparse((table.n_rows, n_features), zip(starts, blocks, strict=True), len(columns), dtype)
+        rows: npt.NDArray[Any] = np.zeros((table.n_rows, n_features), dtype)
+        for start, (places, values) in zip(starts, blocks, strict=True):
+            present = np.flatnonzero(places >= 0)
+            if len(present) == table.n_rows and not places.any():
+                rows[:, start] = values
+            else:
+                rows[present, start + places[present]] = values[present]
+        return rows
 
     def labels(self, table: Table) -> npt.NDArray[Any]:
         """Return the target column of a table: classes with the type they have in the schema, or float64 numbers.
@@ -360,6 +362,19 @@ class Schema:
             raise SchemaError(f"not valid TOML: {error}.") from None
         except RecursionError:
             raise SchemaError("not a schema: its entries are nested too deeply.") from None
+
+
+def _sparse(shape: tuple[int, int], blocks: Iterable[tuple[int, Block]], width: int, dtype: npt.DTypeLike) -> Features:
+    positions, values = np.empty((shape[0], width), np.int32), np.empty((shape[0], width), dtype)
+    for number, (start, (places, entries)) in enumerate(blocks):
+        absent = places < 0
+        positions[:, number] = start + np.where(absent, 0, places)
+        values[:, number] = np.where(absent, 0.0, entries)
+    ends = np.arange(0, values.size + 1, width, dtype=np.int32 if values.size < 2**31 else np.int64)
+    parts: Any = (values.ravel(), positions.ravel(), ends)
+    rows: scipy.sparse.csr_matrix[Any] = scipy.sparse.csr_matrix(parts, shape=shape)
+    rows.eliminate_zeros()
+    return rows
 
 
 def _column_from_dict(name: str, entries: object) -> Column:

@@ -12,8 +12,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from sottovoce.exceptions import ParameterError, SchemaError, TableError
-from sottovoce.tables.encoding import Features
-from sottovoce.tables.schema import Schema
+from sottovoce.tables.schema import Features, Schema
 from sottovoce.tables.table import Table
 
 

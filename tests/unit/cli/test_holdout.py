@@ -24,9 +24,9 @@ def opened(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ope
     path = tmp_path / "t.csv"
     path.write_text("x,y,who\n" + "".join(f"{k},{k},{who or ''}\n" for k, who in enumerate(PEOPLE)))
     numbers = NumericColumn("x", bounds=(0, N)), NumericColumn("y", bounds=(0, N)), IgnoredColumn("who")
-    unit = ("who", 1) if request.param else (None, None)
-    schema = Schema(numbers, target="y").with_unit(*unit)
-    return open_rows(schema, Reading(None, None, None, 0, None, None), path, quiet=True)
+    unit: dict[str, Any] = {"unit": "who", "max_rows_per_unit": 1} if request.param else {}
+    schema = Schema(numbers, target="y", **unit)
+    return open_rows(schema, Reading(None, None, None, 0, None), path, quiet=True)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])

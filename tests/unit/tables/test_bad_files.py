@@ -31,8 +31,14 @@ def twice() -> bytes:
     return sink.getvalue()
 
 
+def latin() -> bytes:
+    offsets, texts = (pa.py_buffer(raw) for raw in (b"\0\0\0\0\x0c\0\0\0", b"Lovelacecaf\xe9"))
+    return parquet({"a": [1], "b": pa.Array.from_buffers(pa.string(), 1, [None, offsets, texts]), "c": ["no"]})
+
+
 FRAME: dict[str, object] = {"a": [1, 2], "b": ["x", "y"], "c": ["no", "yes"]}
 PARQUET = parquet(FRAME)
+HUGE = b'"Lovelace' + b"x" * 140_000 + b'"'
 DAMAGED = bytearray(parquet({name: cells * 5000 for name, cells in FRAME.items()}, compression="gzip"))  # type: ignore[operator]
 DAMAGED[60:90] = bytes(30)
 
@@ -85,6 +91,13 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "mixed line ends, ragged": ("t.csv", b"a,b,c\r\n1,x,no\n2,y,yes\r3,x\r\n", "line 4", "2 cells instead of 3"),
     "huge field, then ragged": ("t.csv", HEAD + b"1," + b"x" * 5_000_000 + b"\n", "line 2", "2 cells instead of 3"),
     "huge quoted field": ("t.csv", HEAD + b'1,"' + b"x" * 3_000_000 + b'",no\n', "line 2", "is not among"),
+    "a line without end": ("t.csv", HEAD + b"1," + b"x" * (10 << 20), "line 2", "more than 8 MiB: this is no table"),
+    "ragged beside a huge cell": ("t.csv", HEAD + b"Lovelace,x,no," + HUGE + b"\n", "line 2", "4 cells instead of 3"),
+    "huge cell in a late ragged line": ("t.csv", HEAD + GOOD * 9**5 + HUGE + b",x\n", "line 177149", "2 cells instead"),
+    "a row for names": ("t.csv", b"39,Lovelace,1\n", "", "first line seems to hold data, not names: give --no-header"),
+    "a row for names twice": ("t.csv", b"39,39,Lovelace\n", "", "two columns are named alike"),
+    "a row for names, semicolons": ("t.csv", b"39;Lovelace;1\n", "", "separated by ';': give --delimiter"),
+    "Latin-1 in Parquet": ("t.parquet", latin(), "column 'b'", "a cell is not UTF-8 text"),
     "gzip as csv": ("t.csv", gzip.compress(HEAD + GOOD), "", "name it with .gz"),
     "bzip2 as csv": ("t.csv", bz2.compress(HEAD + GOOD), "", "name it with .bz2"),
     "zip as csv": ("t.csv", b"PK\x03\x04rest", "", "a spreadsheet: unpack it, or export it as CSV"),
@@ -133,6 +146,7 @@ def test_a_bad_file_is_refused_with_its_place_and_a_remedy(tmp_path: Path, name:
     assert str(path) in said
     assert f"{path}, {place}" in said if place else True
     assert remedy in said
+    assert "Lovelace" not in said  # who is in a row, which nobody is charged for yet
     assert "Traceback" not in said and len(said) < 1000
 
 

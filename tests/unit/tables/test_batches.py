@@ -118,7 +118,7 @@ def test_rows_are_counted_and_read_again(tmp_path: Path, suffix: str, monkeypatc
 
 
 def test_a_large_table_is_not_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sottovoce.tables.reading.KEPT_BYTES", 100)
+    monkeypatch.setattr("sottovoce.tables.table.KEPT_BYTES", 100)
     path = tmp_path / "t.csv"
     path.write_text("a\n" + "1\n" * 500)
     table = open_table(path)

@@ -29,7 +29,7 @@ def written(value: float, decimal: str, thousands: str | None, symbol: str | Non
     return text if symbol is None else form.format(text, symbol)
 
 
-def features(columns: dict[str, object], frame: pd.DataFrame) -> list[list[float]]:
+def features(columns: dict[str, object], frame: pd.DataFrame | pa.Table) -> list[list[float]]:
     return np.asarray(sv.SchemaEncoder(columns, sparse_output=False).fit_transform(frame)).tolist()
 
 
@@ -180,6 +180,17 @@ def test_the_hour_is_that_of_the_clock(unit: str, zone: str | None) -> None:
         assert (rows.sum(axis=1) == 1).all()
 
 
+@pytest.mark.parametrize("kind", [pa.date32(), pa.date64(), *map(pa.timestamp, ("s", "ms", "us", "ns"))], ids=str)
+@pytest.mark.parametrize("share", [1.0, 0.5, 0.003])
+def test_a_date_beyond_all_bounds_is_the_last_one_and_can_be_drafted(kind: pa.DataType, share: float) -> None:
+    most = int(share * (2**31 if pa.types.is_date32(kind) else 2**60 if kind == pa.date64() else 2**63)) - 512
+    counts = pa.array([most, -most, None], pa.int32() if pa.types.is_date32(kind) else pa.int64())
+    table = pa.table({"d": counts.view(kind)})
+    facts = {"bounds": ("1969-12-25", "1970-01-05"), "type": "date"}
+    assert features({"d": facts}, table) == [[1.0], [-1.0], [0.0]]
+    assert isinstance(drafted(table)["d"], DateColumn)
+
+
 @pytest.mark.parametrize(("period", "code"), [("year", "Y"), ("quarter", "Q"), ("month", "M")])
 def test_a_period_is_a_category_between_the_bounds(period: str, code: str) -> None:
     frame = pd.DataFrame({"d": pd.to_datetime(DAYS)})
@@ -198,9 +209,7 @@ def test_a_date_that_is_missing_or_beyond_the_bounds() -> None:
     assert features({"d": {**facts, "type": "date"}}, frame) == [[-1, 0], [0, 0], [0, 1], [0, 1], [1, 0]]
     parts = features({"d": {"part": "weekday", "missing": "indicator"}}, frame)
     assert [row.index(1) for row in parts] == [1, 0, 7, 7, 4]
-    with pytest.raises(
-        TableError, match=r"row 0, column 'd': 2019-12-31 lies outside the bounds 2020-01-01 to 2020-01"
-    ):
+    with pytest.raises(TableError, match=r"row 0, column 'd': 2019-12-31 lies outside the bounds \[2020-01-01, 2020"):
         features({"d": {**facts, "type": "date", "outside": "error"}}, frame)
     with pytest.raises(TableError, match=r'values of type timestamp.* Give it type = "date"'):
         features({"d": ["a", "b"]}, pd.DataFrame({"d": pd.to_datetime(DAYS)}))

@@ -205,14 +205,6 @@ def test_a_parquet_file_has_no_lines_to_skip(tmp_path: Path) -> None:
         read_table(tmp_path / "none.parquet", skip_rows=1)
 
 
-def test_nested_values_and_dates_are_refused() -> None:
-    table = Table.from_frame(pa.table({"x": [[1], [2]], "d": pd.to_datetime(["2020-01-01", "2020-01-02"])}))
-    with pytest.raises(TableError, match=r"column 'x': values of type list<.*> are neither numbers nor text"):
-        table.cells("x").numbers(())
-    with pytest.raises(TableError, match=r"column 'd': values of type timestamp.* Give it type = \"date\", or"):
-        table.cells("d").spelled()
-
-
 def test_what_is_no_frame_is_refused() -> None:
     with pytest.raises(TableError, match=r"the frame of type int cannot be read as a table"):
         Table.from_frame(3)

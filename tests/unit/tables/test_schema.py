@@ -137,9 +137,6 @@ def test_target_and_unit_can_be_chosen_and_a_draft_is_refused() -> None:
     assert [column.name for column in schema.feature_columns] == ["x", "y"]
     chosen = schema.with_target("y")
     assert (chosen.label_bounds, [column.name for column in chosen.feature_columns]) == ((-2.0, 3.0), ["x"])
-    other = schema.with_unit("household", 5)
-    assert (other.unit, other.max_rows_per_unit) == ("household", 5)
-    assert schema.with_unit(None, None) == schema
     schema.require_confirmed()
     draft = Schema(numbers, confirmed=False)
     assert Schema.from_dict(draft.to_dict()) == draft

@@ -101,8 +101,7 @@ def test_nothing_is_learned_and_the_receipt_names_no_step() -> None:
 
 
 def test_fit_reads_no_value() -> None:
-    frame = pd.DataFrame({"age": ["no number"], "sex": [object()]})
-    frame["sex"] = ["M"]
+    frame = pd.DataFrame({"age": ["no number"], "sex": ["M"]})
     encoder = sv.SchemaEncoder(FACTS).fit(frame)
     assert encoder.n_features_in_ == 2
     assert encoder.feature_names_in_.tolist() == ["age", "sex"]

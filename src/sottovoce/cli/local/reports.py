@@ -19,8 +19,9 @@ from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.local import CategoricalFeature, Protocol, Randomizer
 from sottovoce.local.server.exports import SUFFIXES, read_reports, refuse_repeated, write_reports
 from sottovoce.local.wire import is_token
-from sottovoce.tables.reading import BatchedTable, open_table
-from sottovoce.tables.table import Cells, shown
+from sottovoce.tables.cells import Cells, shown
+from sottovoce.tables.reading import open_table
+from sottovoce.tables.table import BatchedTable
 
 _PARQUET = (".parquet", ".pq")
 _CLEAR = 10  # times less than the largest signal must the noise in the squared length of the first moment be
