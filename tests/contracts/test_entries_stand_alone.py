@@ -238,7 +238,7 @@ READERS = {
         lambda kind, given: spelled(cells(given)), NAMES | NUMBERS, names=ALL_FRAMES, least=8
     ),
     "cells of an array": Reader(
-        lambda kind, given: spelled(Table.from_array(np.asarray(given)[:, None], ["a"]).cells("a")), NAMES | NUMBERS,
+        lambda kind, given: spelled(Table.from_columns(["a"], [np.asarray(given)]).cells("a")), NAMES | NUMBERS,
         names=("numpy objects", "masked objects"), least=8,
     ),
     "persons of a frame": Reader(

@@ -21,6 +21,7 @@ from sottovoce.cli._output import reading_bar
 from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Layout, Schema, Table
+from sottovoce.tables.cells import is_text
 from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.table import BatchedTable
 
@@ -31,6 +32,7 @@ HELD_BYTES: Final = 1 << 25  # of encoded rows: so much is held in memory whatev
 
 _NAMED = 8
 _LABEL: Final = 64  # bytes of a label, at most but for long names of classes
+_WRITTEN: Final = {"decimal": ".", "format": None}
 _NUMBERS = 1 << 21  # of rows that are worked on at a time
 
 
@@ -96,8 +98,15 @@ class OpenedTable:
                 yield cells, X, y
 
     def refuse_unwritable(self) -> None:
-        """Refuse a table whose rows cannot be written as text, before anything is charged; no value is looked at."""
+        """Refuse a table whose rows cannot be written as text that reads the same; no value is looked at."""
         self.table.header.text(np.zeros(0, dtype=np.bool_), self.layout)
+        for column in self.schema.columns:
+            said = next((key for key, usual in _WRITTEN.items() if getattr(column, key, usual) != usual), None)
+            if said and column.name in self.table and not is_text(self.table.cells(column.name).kind):
+                raise SchemaError(
+                    f"[columns.{column.name}] says how texts are written ({said}), and the table has values with a "
+                    f"type, which are set aside as texts of another form. Remove {said}, or the column."
+                )
 
     def texts(self, chosen: Mask) -> Iterator[str]:
         """Yield these rows as text, to be read again like the file itself (a Parquet file: as CSV)."""

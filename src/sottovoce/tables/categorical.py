@@ -37,7 +37,7 @@ class CategoricalColumn(Column):
         Public. All values; they are the ``classes_`` of a classifier when the column is the target. Cells are compared
         with texts without outer white space, with numbers by value (``1``, ``1.0`` and ``+1`` are the same), and with
         ``true`` and ``false`` in any case.
-    aliases : tuple of (str, category), default=()
+    aliases : dict, or tuple of (str, category), default=()
         Public. Further spellings, each with the category that it stands for.
     unknown : {"error", "ignore"}, default="error"
         What happens to a value that is not in the list: it is refused, or becomes 0 in all features. A label is
@@ -86,7 +86,9 @@ class CategoricalColumn(Column):
                 )
             if self._places[category] != place:
                 raise SchemaError(f"{where}.categories holds {category!r} twice.")
-        object.__setattr__(self, "aliases", tuple((spelling, level) for spelling, level in self.aliases))
+        if not isinstance(self.aliases, (Mapping, list, tuple)):
+            raise SchemaError(f'{where}.aliases must be a table such as {{"yes." = "yes"}}; got {self.aliases!r}.')
+        object.__setattr__(self, "aliases", tuple(dict(self.aliases).items()))
         for spelling, level in self.aliases:
             if not isinstance(spelling, str) or spelling != spelling.strip():
                 raise SchemaError(f"{where}.aliases must be texts without outer white space; got {spelling!r}.")
@@ -194,13 +196,6 @@ class CategoricalColumn(Column):
             f"{shown(value)} is not among the {len(self.categories)} categories of the schema{others}",
             f"Correct the cell, add the category to the schema if it is public knowledge, {remedy}.{hint}",
         )
-
-    @classmethod
-    def from_dict(cls, name: str, entries: Mapping[str, Any]) -> Column:
-        aliases = entries.get("aliases", {})
-        if not isinstance(aliases, dict):
-            raise SchemaError(f'columns.{name}.aliases must be a table such as {{"yes." = "yes"}}; got {aliases!r}.')
-        return super().from_dict(name, {**entries, "aliases": tuple(aliases.items())} if aliases else entries)
 
 
 def _text(category: Level) -> str:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 
 from sottovoce._optional import pa
 from sottovoce.exceptions import TableError
-from sottovoce.tables.notation import DateNotation, NumberNotation, number_notations_of
+from sottovoce.tables.notation import NumberNotation, number_notations_of, seconds_of
 
 Floats = npt.NDArray[np.float64]
 Codes = npt.NDArray[np.int64]
@@ -86,7 +86,7 @@ class Cells:
             )
         return numbers, absent
 
-    def seconds(self, missing: Collection[str], notation: DateNotation) -> tuple[Codes, Mask]:
+    def seconds(self, missing: Collection[str], form: str | None) -> tuple[Codes, Mask]:
         """Return the cells as seconds since 1970 of the clock that was read, and the mask of the missing ones (0).
 
         Raises TableError if a cell that is not missing is no date; naming the first such line.
@@ -102,18 +102,24 @@ class Cells:
             return seconds, np.array(pa.compute.is_null(values), dtype=np.bool_)
         texts, places = self.spelled()
         gone = np.array([text is None or text in missing for text in texts], dtype=np.bool_)
-        each, fits = notation.seconds(pa.compute.fill_null(pa.array(texts, pa.string()), ""))
+        each, fits = seconds_of(pa.compute.fill_null(pa.array(texts, pa.string()), ""), form)
         absent = gone[places]
         bad = np.flatnonzero(~absent & ~fits[places])
         if bad.size:
-            form = "as 2020-12-31" if notation.format is None else f"in the format {notation.format!r}"
+            how = "as 2020-12-31" if form is None else f"in the format {form!r}"
             raise self.error(
                 int(bad[0]),
-                f"{shown(texts[places[bad[0]]])} is not a date {form}",
+                f"{shown(texts[places[bad[0]]])} is not a date {how}",
                 "Correct the cell, give the column its format in the schema, or list the text under missing in "
                 "[table].",
             )
         return np.where(absent, 0, each[places]), absent
+
+    @property
+    def kind(self) -> Any:
+        """The type of the cells: of a dictionary, that of its values."""
+        kind = self.values.type
+        return kind.value_type if pa.types.is_dictionary(kind) else kind
 
     @property
     def is_dated(self) -> bool:
@@ -154,7 +160,7 @@ class Cells:
 
     def refuse_as_names(self) -> None:
         """Refuse cells of a type that names nobody; their values are not looked at."""
-        kind = self.values.type.value_type if pa.types.is_dictionary(self.values.type) else self.values.type
+        kind = self.kind
         if not (is_text(kind) or pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_null(kind)):
             raise TableError(
                 f"{self.source}, column {self.name!r}: values of type {kind} do not say whose row it is. Give texts or "
@@ -163,10 +169,8 @@ class Cells:
 
     def plain(self) -> Any:
         """Return the values with dictionaries decoded and all kinds of text as one; refuse what is not a cell."""
-        values, kind = self.values, self.values.type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-            values = pa.compute.cast(values, kind)
+        kind = self.kind
+        values = pa.compute.cast(self.values, kind)  # decoded
         if is_text(kind) or pa.types.is_null(kind):
             return pa.compute.cast(values, pa.string())
         known = pa.types
@@ -197,19 +201,8 @@ class Cells:
         try:
             return pa.compute.cast(read, pa.float64())
         except pa.ArrowInvalid:
-            raise self._bad_number(self._first_bad_number(read), texts, notation) from None
-
-    def _first_bad_number(self, texts: Any) -> int:
-        start, stop = 0, len(texts)
-        while stop - start > 1:
-            middle = (start + stop) // 2
-            try:
-                pa.compute.cast(texts.slice(start, middle - start), pa.float64())
-            except pa.ArrowInvalid:
-                stop = middle
-            else:
-                start = middle
-        return start
+            row = next((row for row, text in enumerate(texts.to_pylist()) if number_of(text) is None), 0)
+            raise self._bad_number(row, texts, notation) from None
 
     def _bad_number(self, row: int, texts: Any, notation: NumberNotation | None) -> TableError:
         text = texts[row].as_py()

@@ -14,7 +14,7 @@ from sottovoce.exceptions import SchemaError
 from sottovoce.tables._toml import schema_errors
 from sottovoce.tables.cells import Cells, Mask
 from sottovoce.tables.column import INDICATOR, Block, Column, scaled, within
-from sottovoce.tables.notation import DateNotation
+from sottovoce.tables.notation import check_date_format
 
 _MONTHS_OF: Final = {"year": 12, "quarter": 3, "month": 1}
 _PARTS: Final = {
@@ -84,7 +84,7 @@ class DateColumn(Column):
                 choice(f"{where}.{name}", getattr(self, name), allowed)
         if self.missing not in (None, INDICATOR):
             raise SchemaError(f'{where}.missing must be "{INDICATOR}"; got {self.missing!r}.')
-        DateNotation(self.format).check(where)
+        check_date_format(where, self.format)
         if self.part is not None and (self.period, self.bounds, self.outside) != (None, None, None):
             raise SchemaError(f"{where} has part = {self.part!r}, which takes neither bounds, outside nor period.")
         if self.part is None:
@@ -124,7 +124,7 @@ class DateColumn(Column):
         return 2.0 / (last - first).days, f"for each day more of {self.name}, from {first} to {last}"
 
     def _encoded(self, cells: Cells, missing: Collection[str]) -> tuple[Block, Mask]:
-        seconds, absent = cells.seconds(missing, DateNotation(self.format))
+        seconds, absent = cells.seconds(missing, self.format)
         days = seconds // 86_400
         if self.bounds is not None:
             first, last = (_since_1970(bound) for bound in self.bounds)

@@ -18,6 +18,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sottovoce._optional import pa
+from sottovoce._validation import LARGEST
 from sottovoce.exceptions import TableError
 from sottovoce.tables._toml import toml_text, toml_value
 from sottovoce.tables.categorical import CategoricalColumn
@@ -28,10 +29,10 @@ from sottovoce.tables.layout import Layout
 from sottovoce.tables.notation import (
     DATE_FORMATS,
     UNREAD_DATE,
-    DateNotation,
     NumberNotation,
     date_formats_of,
     number_notations_of,
+    seconds_of,
 )
 from sottovoce.tables.numeric import NumericColumn
 from sottovoce.tables.schema import FORMAT, VERSION
@@ -63,6 +64,7 @@ _MOST_CODES = 12
 _ROWS_PER_CODE = 5
 _FEWEST_FOR_IDENTIFIER = 20
 _SKEW = 20.0
+_TINY: Final = 1e40
 _DIGITS: Final = 15  # of whole numbers that doubles tell apart
 _UNNAMED = re.compile(r"(Unnamed: \d+)?")  # names of rows, as R writes and pandas reads them
 _NAMING = re.compile(
@@ -197,7 +199,7 @@ class Look:
         self.rest, self.n_present, self.repeats, self.has_unread_dates = Numbers(), 0, False, False
         self.may_be_names = False  # whether few occur twice, all as often, or some are written as no number would be
         if self.is_dated:
-            seconds, absent = cells.seconds((), DateNotation())
+            seconds, absent = cells.seconds((), None)
             self._take_days(None, seconds[~absent] // 86_400)
             self.n_present = int((~absent).sum())
             return
@@ -223,7 +225,7 @@ class Look:
         self.may_be_names = as_names or 2 * len(values) > self.n_present or min(sizes) == max(sizes)
         column = pa.array(values, pa.string())
         for form in date_formats_of(values, (None, *DATE_FORMATS)):
-            self._take_days(form, DateNotation(form).seconds(column)[0] // 86_400)
+            self._take_days(form, seconds_of(column, form)[0] // 86_400)
         self.has_unread_dates = all(map(UNREAD_DATE.fullmatch, values))
         read = {text: number for text in values if (number := number_of(text)) is not None}
         if len(read) == len(values):
@@ -259,14 +261,15 @@ class Look:
 
 
 class Numbers:
-    """The numbers of a column, of each row, in order; those that are infinite are left out.
+    """The numbers of a column, of each row, in order; those that no bounds hold are left out, or 0.
 
     ``whole``: whether all are. ``has_others_below_0``: whether numbers beside the lowest are negative.
     """
 
     def __init__(self, rows: Any = ()) -> None:
         self.rows: npt.NDArray[np.float64] = np.array(rows, np.float64)
-        self.rows = np.sort(self.rows[np.isfinite(self.rows)])
+        self.rows = np.sort(self.rows[np.abs(self.rows) <= LARGEST])
+        self.rows[np.abs(self.rows) * _TINY < 1.0] = 0.0
         if self.rows.size:
             self.low, self.high, self.median = float(self.rows[0]), float(self.rows[-1]), float(np.median(self.rows))
             self.whole = bool(np.all(self.rows == np.round(self.rows)))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
 import re
 from collections.abc import Collection, Iterable, Iterator
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from sottovoce._optional import pa
+from sottovoce._validation import choice
 from sottovoce.exceptions import SchemaError
 
 _FEW: Final = 5  # texts that are looked at before all of them are
@@ -36,13 +36,10 @@ class NumberNotation:
 
     def check(self, where: str) -> None:
         """Raise SchemaError if there are no such numbers."""
-        if self.decimal not in (".", ","):
-            raise SchemaError(f'{where}.decimal must be "." or ","; got {self.decimal!r}.')
-        if self.thousands is not None and (self.thousands not in _THOUSANDS or self.thousands == self.decimal):
-            raise SchemaError(
-                f"{where}.thousands must be another mark than decimal = {self.decimal!r}, one of "
-                f"{', '.join(map(repr, _THOUSANDS))}; got {self.thousands!r}."
-            )
+        choice(f"{where}.decimal", self.decimal, (".", ","))
+        if self.thousands is not None:
+            others = [mark for mark in _THOUSANDS if mark != self.decimal]
+            choice(f"{where}.thousands", self.thousands, others, remedy="It is another mark than decimal.")
         symbol = self.symbol
         if symbol is not None and (
             not isinstance(symbol, str) or not symbol or re.search(r"[\s\d.,'+-]", symbol) or not symbol.isprintable()
@@ -93,7 +90,7 @@ def number_notations_of(texts: Collection[str]) -> list[NumberNotation]:
 
 
 _FIELDS: Final = {"Y": "year", "m": "month", "d": "day", "H": "hour", "M": "minute", "S": "second"}
-_FIRST: Final = {"month": 1, "day": 1}
+_FIRST: Final = {"month": "1", "day": "1"}
 _ZONE: Final = r"(?: ?(?:Z|UTC|[+-]\d{2}:?\d{2}))?"
 _ISO: Final = (
     r"^(?P<year>\d{4})-(?P<month>\d{1,2})(?:-(?P<day>\d{1,2}))?"
@@ -108,59 +105,49 @@ DATE_FORMATS: Final = tuple(
 UNREAD_DATE: Final = re.compile(r"\d{1,2}([./-])\d{1,2}\1\d\d( .*)?|\d{1,2}[-. ]*[A-Za-z]{3,9}[-. ,]*\d{2,4}")
 
 
-@dataclass(frozen=True, slots=True)
-class DateNotation:
-    """Dates of one format, of the directives %Y, %m, %d, %H, %M and %S; None: ISO 8601.
+def check_date_format(where: str, form: object) -> None:
+    """Raise SchemaError if no text tells a date in this format; None is ISO 8601."""
+    found = re.findall(r"%(.?)", form) if isinstance(form, str) else []
+    if form is not None and not ("Y" in found and len(set(found)) == len(found) and set(found) <= {*_FIELDS}):
+        raise SchemaError(
+            f'{where}.format must have %Y and may have %m, %d, %H, %M and %S, once each, as "%d.%m.%Y"; got {form!r}. '
+            "Write dates otherwise (two digits of a year, names of months) as 2020-12-31."
+        )
+
+
+def seconds_of(texts: Any, form: str | None) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
+    """Return the seconds since 1970 of the texts of an Arrow column, and which of them are dates of this format.
 
     A time zone in a text is not looked at: the hour is the one that is written.
     """
+    read = pa.compute.extract_regex(texts, _ISO if form is None else _pattern(form))
+    fits = pa.compute.is_valid(read).to_numpy(zero_copy_only=False)
 
-    format: str | None = None
-
-    def check(self, where: str) -> None:
-        """Raise SchemaError if no text tells a date in this format."""
-        found = [] if not isinstance(self.format, str) else re.findall(r"%(.?)", self.format)
-        if self.format is not None and not (
-            "Y" in found and len(set(found)) == len(found) and set(found) <= {*_FIELDS}
-        ):
-            raise SchemaError(
-                f'{where}.format must have %Y and may have %m, %d, %H, %M and %S, once each, as "%d.%m.%Y"; got '
-                f"{self.format!r}. Write dates otherwise (two digits of a year, names of months) as 2020-12-31."
-            )
-
-    def seconds(self, texts: Any) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
-        """Return the seconds since 1970 of the texts of an Arrow column, and which of them are dates."""
-        read = pa.compute.extract_regex(texts, self._pattern())
-        fits = pa.compute.is_valid(read).to_numpy(zero_copy_only=False)
-        part = {name: self._numbers(read, name) for name in _FIELDS.values()}
-        months = (part["year"] - 1970) * 12 + part["month"] - 1
-        days = months.astype("datetime64[M]").astype("datetime64[D]") + (part["day"] - 1)
-        fits &= (part["month"] >= 1) & (part["month"] <= 12) & (days.astype("datetime64[M]").astype(np.int64) == months)
-        fits &= (part["hour"] < 24) & (part["minute"] < 60) & (part["second"] < 60)
-        clock = (part["hour"] * 60 + part["minute"]) * 60 + part["second"]
-        return np.where(fits, days.astype(np.int64) * 86_400 + clock, 0), fits
-
-    def _pattern(self) -> str:
-        if self.format is None:
-            return _ISO
-        digits = "{2}" if re.search(r"%.%", self.format) else "{1,2}"
-        pieces = re.split(r"%(.)", self.format)
-        fields = (rf"(?P<{_FIELDS[one]}>\d{'{4}' if one == 'Y' else digits})" for one in pieces[1::2])
-        return f"^{''.join(itertools.chain(*zip(map(re.escape, pieces[::2]), [*fields, ''], strict=True)))}$"
-
-    @staticmethod
-    def _numbers(read: Any, name: str) -> npt.NDArray[np.int64]:
+    def part(name: str) -> Any:
+        first = _FIRST.get(name, "0")
         if read.type.get_field_index(name) < 0:
-            return np.full(len(read), _FIRST.get(name, 0))
-        texts = pa.compute.struct_field(read, name)
-        said = pa.compute.greater(pa.compute.utf8_length(texts), 0)
-        texts = pa.compute.if_else(pa.compute.fill_null(said, False), texts, pa.scalar(str(_FIRST.get(name, 0))))
-        return np.asarray(pa.compute.cast(texts, pa.int64()).to_numpy())
+            return int(first)
+        said = pa.compute.fill_null(pa.compute.struct_field(read, name), "")
+        said = pa.compute.if_else(pa.compute.equal(said, ""), pa.scalar(first), said)
+        return pa.compute.cast(said, pa.int64()).to_numpy()
+
+    year, month, day, hour, minute, second = map(part, _FIELDS.values())
+    months = (year - 1970) * 12 + month - 1
+    days = months.astype("datetime64[M]").astype("datetime64[D]") + (day - 1)
+    fits &= (month >= 1) & (month <= 12) & (days.astype("datetime64[M]").astype(np.int64) == months)
+    fits &= (hour < 24) & (minute < 60) & (second < 60)
+    return np.where(fits, days.astype(np.int64) * 86_400 + (hour * 60 + minute) * 60 + second, 0), fits
+
+
+def _pattern(form: str) -> str:
+    digits = "{2}" if re.search(r"%.%", form) else "{1,2}"
+    fields = {f"%{one}": rf"(?P<{name}>\d{'{4}' if one == 'Y' else digits})" for one, name in _FIELDS.items()}
+    return f"^{''.join(fields.get(piece, re.escape(piece)) for piece in re.findall('%.|[^%]+', form))}$"
 
 
 def date_formats_of(texts: Collection[str], formats: Iterable[str | None]) -> Iterator[str | None]:
     """Yield those formats by which all texts are dates; None is ISO 8601."""
     column = pa.array(list(texts), pa.string())
     for one in formats:
-        if all(DateNotation(one).seconds(some)[1].all() for some in (column[:_FEW], column)):
+        if all(seconds_of(some, one)[1].all() for some in (column[:_FEW], column)):
             yield one

@@ -86,8 +86,9 @@ def tables(
 
     Each table knows where its rows are in their file.
     """
-    for own in _by_file(pieces):
-        first, numbers, row = own[0], [group.number for group in own], own[0].first_row
+    for _, groups in groupby(pieces, lambda piece: id(piece.file)):
+        first, *others = groups
+        numbers, row = [first.number, *(group.number for group in others)], first.first_row
         first.file.refuse_changed(first.stamp)
         with opened(first.file) as file:
             if file.metadata.num_rows != first.rows_of_file:
@@ -111,11 +112,6 @@ def _refuse_other_encodings(batch: Any, file: DataFile) -> None:
             raise TableError(
                 f"{file}, column {name!r}: a cell is not UTF-8 text, or damaged. Write the file again."
             ) from None
-
-
-def _by_file(pieces: Sequence[RowGroup]) -> Iterator[list[RowGroup]]:
-    """Yield the row groups of one file after another."""
-    return (list(own) for _, own in groupby(pieces, lambda piece: id(piece.file)))
 
 
 @contextmanager
@@ -218,8 +214,8 @@ class CutTable(StreamedTable):
         ------
         TableError
         """
-        for own in _by_file(self._pieces):
-            own[0].file.refuse_changed(own[0].stamp)
+        for piece in {id(piece.file): piece for piece in self._pieces}.values():
+            piece.file.refuse_changed(piece.stamp)
 
 
 class ParquetTable(CutTable):
@@ -309,7 +305,7 @@ class ParquetTable(CutTable):
         self._of(row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target)))
 
     def __repr__(self) -> str:
-        first, *others = dict.fromkeys(piece.file.shown for piece in self._pieces)
+        first, *others = self.files
         more = f" and {len(others)} more" if others else ""
         return f"ParquetTable({first!r}{more}, {self._n_rows} rows x {len(self._features)} columns)"
 

@@ -36,7 +36,8 @@ FORMAT = "sottovoce-schema"
 VERSION = 1
 _DENSE_FEATURES: Final = 32
 _DENSE_SHARE: Final = 0.2
-_KEYS = ("format", "version", "confirmed", "target", "unit", "max_rows_per_unit", "table", "columns")
+_FACTS: Final = ("confirmed", "target", "unit", "max_rows_per_unit")
+_KEYS: Final = ("format", "version", *_FACTS, "table", "columns")
 _PART = r"[^\s.=,\[\]{}#]"
 _LONG_KEY = re.compile(rf"(?<!{_PART})(?:{_PART}+[ \t]*\.[ \t]*){{100}}")
 
@@ -259,8 +260,9 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as nested dicts and lists, as in its file."""
-        facts = {name: getattr(self, name) for name in ("target", "unit", "max_rows_per_unit")}
-        facts = {"confirmed": None if self.confirmed else False, **facts, "table": self.layout.to_dict() or None}
+        facts = {name: getattr(self, name) for name in _FACTS} | {"table": self.layout.to_dict() or None}
+        if self.confirmed:
+            del facts["confirmed"]
         return {
             "format": FORMAT,
             "version": VERSION,
@@ -291,14 +293,9 @@ class Schema:
         columns = entries.get("columns")
         if not isinstance(columns, Mapping) or not columns:
             raise SchemaError("the schema describes no column: add a section [columns.NAME] for each one.")
-        return cls(
-            tuple(_column_from_dict(name, section) for name, section in columns.items()),
-            target=entries.get("target"),
-            layout=Layout.from_dict(entries.get("table", {})),
-            confirmed=entries.get("confirmed", True),
-            unit=entries.get("unit"),
-            max_rows_per_unit=entries.get("max_rows_per_unit"),
-        )
+        facts = {name: fact for name, fact in entries.items() if name in _FACTS}
+        described = tuple(_column_from_dict(name, section) for name, section in columns.items())
+        return cls(described, layout=Layout.from_dict(entries.get("table", {})), **facts)
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], **facts: Any) -> Schema:

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from functools import partial
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 
 from sottovoce._entries import entries, is_missing
 from sottovoce._optional import loaded, pa
@@ -60,37 +59,28 @@ class Table:
         TableError
             If ``frame`` is not a frame, or has two columns of one name.
         """
-        try:
-            pandas = loaded("pandas")
-            if pandas is not None and isinstance(frame, pandas.DataFrame):
-                if any(name is not None for name in frame.index.names):
-                    frame = frame.reset_index()
-                columns = [_column(frame.iloc[:, place]) for place in range(frame.shape[1])]
-                data = pa.table(columns, names=[str(name) for name in frame.columns])
-            else:
-                data = frame if isinstance(frame, pa.Table) else pa.table(frame)
-        except (TypeError, ValueError, pa.ArrowException) as error:
-            raise TableError(
-                f"{source} of type {type(frame).__name__} cannot be read as a table: {error}. "
-                "Give a pandas, polars or pyarrow table."
-            ) from None
+        pandas = loaded("pandas")
+        if pandas is not None and isinstance(frame, pandas.DataFrame):
+            if any(name is not None for name in frame.index.names):
+                frame = frame.reset_index()
+            return cls.from_columns(
+                [*map(str, frame.columns)], (frame.iloc[:, k] for k in range(frame.shape[1])), source
+            )
+        with _no_table(f"{source} of type {type(frame).__name__}"):
+            data = frame if isinstance(frame, pa.Table) else pa.table(frame)
         refuse_repeated_names(data.column_names, source)
         return cls(data, source, "row {}".format)
 
     @classmethod
-    def from_array(cls, array: npt.NDArray[Any], names: Sequence[str], *, source: str = "the array") -> Table:
-        """Take the columns of an array of numbers, texts or objects; NaN is missing, and objects are read as from CSV.
+    def from_columns(cls, names: Sequence[str], columns: Iterable[Any], source: str = "the array") -> Table:
+        """Take columns of pandas or arrays of numbers, texts or objects; NaN is missing, objects are read as from CSV.
 
-        Raises
-        ------
-        TableError
-            If the array is of a type that no column has.
+        Raises TableError if one is of a type that no column has, or two have one name.
         """
-        try:
-            columns = {name: _column(array[:, k]) for k, name in enumerate(names)}
-        except (TypeError, ValueError, pa.ArrowException) as error:
-            raise TableError(f"{source} cannot be read: {error}.") from None
-        return cls(pa.table(columns), source, "row {}".format)
+        with _no_table(source):
+            data = pa.table([*map(_column, columns)], names=list(names))
+        refuse_repeated_names(names, source)
+        return cls(data, source, "row {}".format)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -209,9 +199,7 @@ class BatchedTable:
         for data in self._read(columns):
             for lo in range(0, data.num_rows, self._most_rows):
                 piece = data.slice(lo, self._most_rows)
-                yield replace(
-                    self.header, data=piece, line=partial(_further, self.header.line, first_row), first_row=first_row
-                )
+                yield Table(piece, self.source, lambda row, first=first_row: self.header.line(first + row), first_row)  # type: ignore[misc]
                 first_row += piece.num_rows
                 self.told(piece.num_rows)
         if not first_row:
@@ -233,8 +221,14 @@ class BatchedTable:
         return replace(self.header, data=pa.concat_tables(table.data for table in self))
 
 
-def _further(line: Callable[[int], str], first_row: int, row: int) -> str:
-    return line(first_row + row)
+@contextmanager
+def _no_table(what: str) -> Iterator[None]:
+    try:
+        yield
+    except (TypeError, ValueError, pa.ArrowException) as error:
+        raise TableError(
+            f"{what} cannot be read as a table: {error}. Give a pandas, polars or pyarrow table."
+        ) from None
 
 
 def _column(given: Any) -> Any:

@@ -134,32 +134,27 @@ class CsvText:
                 # no \r and \n may meet where a comment was
                 raw = self._comments.sub(b"", _LINE_END.sub(b"\n", raw))
             if raw:
-                self._refuse_other_encodings(raw, number)
-                yield _Lines(raw, number)
+                lines = _Lines(raw, number)
+                if b"\0" in raw or not (raw.isascii() or _is_utf8(raw)):
+                    self._refuse_no_text(lines)
+                yield lines
         if left:
-            skipped_rows = self._skipped
-            raise TableError(
-                f"{self._path}: skip_rows = {skipped_rows}, but the file has only {skipped_rows - left} lines."
-            )
+            there = self._skipped - left
+            raise TableError(f"{self._path}: skip_rows = {self._skipped}, but the file has only {there} lines.")
 
     def _whole_lines(self) -> Iterator[bytes]:
         """Yield decompressed bytes up to an end of a line; the last line gets one."""
         held: list[bytes] = []
         number = 1
         for block in self._decompressed():
-            if (zero := block.find(b"\0")) >= 0:
-                line = number + _line_ends(b"".join([*held, block[:zero]]))
-                raise TableError(
-                    f"{self._path}, line {line}: a NUL byte: this is a binary file, or damaged. Give CSV, or a Parquet "
-                    "file."
-                )
             # a \r that ends the block may be half of a line end
             cut = max(block.rfind(b"\n"), block.rfind(b"\r", 0, max(0, len(block) - 1))) + 1
             held.append(block[:cut] if cut else block)
             if sum(map(len, held)) > _LONGEST_LINE + BLOCK_BYTES:
-                raise TableError(
-                    f"{self._path}, line {number}: the line has more than {_LONGEST_LINE >> 20} MiB: this is no table "
-                    "of rows in lines, or damaged. Correct the line, or give a Parquet file."
+                raise self._fault(
+                    number,
+                    f"the line has more than {_LONGEST_LINE >> 20} MiB: this is no table of rows in lines, or damaged. "
+                    "Correct the line, or give a Parquet file.",
                 )
             if cut:
                 raw = b"".join(held)
@@ -169,16 +164,21 @@ class CsvText:
             # a quote that is open at the end runs over the line end, and is seen by that
             yield rest if rest.endswith(b"\r") else rest + b"\n"
 
-    def _refuse_other_encodings(self, raw: bytes, number: int) -> None:
-        try:
-            _ = raw.isascii() or raw.decode()
-        except UnicodeDecodeError as error:
-            raise TableError(
-                f"{self._path}, line {number + _line_ends(raw[: error.start])}: the byte 0x{raw[error.start]:02x} "
-                "is not UTF-8: this is a binary file, or text in another encoding. Save it as UTF-8 (in Excel: CSV "
-                "UTF-8), or type: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv > NEW.csv, where WINDOWS-1252 is the encoding "
-                "of most files of Windows in the languages of Western Europe."
-            ) from None
+    def _refuse_no_text(self, lines: _Lines) -> None:
+        """Refuse the first line that is not text in UTF-8."""
+        for number, line in lines.numbered():
+            try:
+                line.decode()
+            except UnicodeDecodeError as error:
+                raise self._fault(
+                    number,
+                    f"the byte 0x{line[error.start]:02x} is not UTF-8: this is a binary file, or text in another "
+                    "encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or type: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv "
+                    "> NEW.csv, where WINDOWS-1252 is the encoding of most files of Windows in the languages of "
+                    "Western Europe.",
+                ) from None
+            if b"\0" in line:
+                raise self._fault(number, "a NUL byte: this is a binary file, or damaged. Give CSV, or a Parquet file.")
 
     def _decompressed(self) -> Iterator[bytes]:
         """Yield the decompressed bytes; the first block is long enough to tell what the file is."""
@@ -293,6 +293,12 @@ def _piped(path: Path) -> Any:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise unreadable(path, error) from None
+
+
+def _is_utf8(raw: bytes) -> bool:
+    with suppress(UnicodeDecodeError):
+        return bool(raw.decode())
+    return False
 
 
 def _line_ends(raw: bytes) -> int:

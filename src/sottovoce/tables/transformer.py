@@ -223,7 +223,7 @@ def _table(X: Any, schema: Schema) -> Table:
                 f"an array of shape {array.shape} has no names: it needs one column for each of the {len(names)} that "
                 f"the schema describes as features ({', '.join(names)}), in their order. Give a data frame with names."
             )
-        table = Table.from_array(array, names)
+        table = Table.from_columns(names, array.T)
     else:
         table = Table.from_frame(X)
     for name in names:

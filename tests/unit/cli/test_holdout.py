@@ -1,16 +1,19 @@
 """Rows that are set aside: by coins that know nothing of them, people whole, nothing read before it is asked for."""
 
+from contextlib import nullcontext
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from sottovoce.cli import _rows
 from sottovoce.cli._options import Reading
 from sottovoce.cli._rows import OpenedTable, open_rows
 from sottovoce.cli.fit import split_by_coins
-from sottovoce.exceptions import ParameterError
+from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import IgnoredColumn, NumericColumn, Schema
 
 N = 200
@@ -61,6 +64,16 @@ def test_nothing_is_read_for_the_coins(opened: OpenedTable, monkeypatch: pytest.
     split = split_by_coins(opened, 0.5, 0)
     n_rows = split.training.n_rows, split.held_out.n_rows
     assert sum(n_rows) == (N if opened.groups is None else 2 * N)
+
+
+@pytest.mark.parametrize("cell", [1.25, date(2020, 5, 1), "1,25"])
+def test_what_a_text_would_say_otherwise_is_not_set_aside(tmp_path: Path, cell: Any) -> None:
+    facts = {"part": "month", "format": "%d.%m.%Y"} if isinstance(cell, date) else {"bounds": (0, 9), "decimal": ","}
+    pd.DataFrame({"x": [cell], "y": [1.0]}).to_parquet(tmp_path / "t.parquet")
+    schema = Schema.from_columns({"x": facts, "y": (0, 9)}, target="y")
+    opened = open_rows(schema, Reading(None, None, None, 0, None), tmp_path / "t.parquet", quiet=True)
+    with nullcontext() if isinstance(cell, str) else pytest.raises(SchemaError, match=r"\[columns\.x\] says how texts"):
+        opened.refuse_unwritable()
 
 
 @pytest.mark.parametrize("opened", [False], indirect=True)

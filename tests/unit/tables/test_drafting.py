@@ -41,7 +41,7 @@ COLUMNS: dict[str, tuple[object, Column, str]] = {
     "lacking": (
         np.where(ROWS % 5 == 0, "NA", (ROWS / N_ROWS).astype(str)), NumericColumn("lacking", bounds=(0, 1)), "",
     ),
-    "endless": ([*np.linspace(0, 1, N_ROWS - 1), np.inf], NumericColumn("endless", bounds=(0, 1)), ""),
+    "endless": ([*np.linspace(0, 1, N_ROWS - 3), np.inf, -1e60, 5e-324], NumericColumn("endless", bounds=(0, 1)), ""),
     "grade": (ROWS % 5, CategoricalColumn("grade", categories=(0, 1, 2, 3, 4)), "whole numbers of few values: codes?"),
     "flag": (np.where(ROWS % 2, "true", "False"), CategoricalColumn("flag", categories=(False, True)), ""),
     "work": (

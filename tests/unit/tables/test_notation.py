@@ -13,7 +13,7 @@ import pytest
 import sottovoce as sv
 from sottovoce.exceptions import TableError
 from sottovoce.tables import DateColumn, IgnoredColumn, NumericColumn, Schema, Table, draft_schema
-from sottovoce.tables.notation import DATE_FORMATS, DateNotation, NumberNotation
+from sottovoce.tables.notation import DATE_FORMATS, NumberNotation, seconds_of
 from support.pairs import by_pairs
 
 MARKS = [way for way in itertools.product(".,", (None, " ", "'", ".", ",")) if way[0] != way[1]]
@@ -102,7 +102,7 @@ def test_a_draft_says_where_a_mark_could_be_another() -> None:
 def test_dates_are_read_as_they_are_written(form: str | None) -> None:
     for like in (form,) if form else ("%Y-%m-%d", "%Y-%m-%dT%H:%M:%S", "%Y-%m-%d %H:%M:%S.%f+02:00", "%Y-%m"):
         texts = [day.strftime(like) for day in DAYS]
-        seconds, fits = DateNotation(form).seconds(pa.array(texts))
+        seconds, fits = seconds_of(pa.array(texts), form)
         read = [datetime.datetime.strptime(text, like).replace(tzinfo=None) for text in texts]
         assert fits.all()
         assert (np.array(read, "datetime64[s]").astype(int) == seconds).all()
@@ -119,7 +119,7 @@ def test_what_is_no_day_is_no_date(form: str) -> None:
     bad = [good.replace("28", "29"), good.replace("2023", "202"), f"{good}x", f" x{good}", "", good.replace("02", "13")]
     if "%H" in form:
         bad += [good.replace("23:59", "24:00"), good.replace("23:59", "23:60")]
-    assert DateNotation(form).seconds(pa.array([good, *bad]))[1].tolist() == [True, *[False] * len(bad)]
+    assert seconds_of(pa.array([good, *bad]), form)[1].tolist() == [True, *[False] * len(bad)]
     with pytest.raises(TableError, match=rf"row 1, column 'd': .* is not a date in the format '{form}'"):
         features({"d": {"bounds": ("2020-01-01", "2024-12-31"), "format": form}}, pd.DataFrame({"d": [good, bad[0]]}))
 
