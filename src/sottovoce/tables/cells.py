@@ -69,13 +69,13 @@ class Cells:
         """
         read, absent = self._texts_throughout(missing) if notation is None else None, np.zeros(len(self), np.bool_)
         if read is None:
-            values = self.identifiers(missing)
-            absent = np.array(pa.compute.is_null(values), dtype=np.bool_)
+            values, gone = self._marked(missing)
+            absent = np.array(gone, dtype=np.bool_)
             if pa.types.is_string(values.type):
-                read = self._numbers_of(pa.compute.fill_null(values, "0"), notation)
+                read = self._numbers_of(pa.compute.if_else(gone, pa.scalar("0"), values), notation)
             else:
                 values = pa.compute.cast(values, pa.int8()) if pa.types.is_boolean(values.type) else values
-                read = pa.compute.fill_null(pa.compute.cast(values, pa.float64(), safe=False), 0.0)
+                read = pa.compute.if_else(gone, pa.scalar(0.0), pa.compute.cast(values, pa.float64(), safe=False))
         numbers = np.array(read.to_numpy(), dtype=np.float64)
         bad = np.flatnonzero(~np.isfinite(numbers))
         if bad.size:
@@ -131,17 +131,21 @@ class Cells:
 
         ``missing``: the spellings of a missing value; one that is a number stands for that number among numbers.
         """
+        values, absent = self._marked(missing)
+        return pa.compute.if_else(absent, pa.scalar(None, values.type), values)
+
+    def _marked(self, missing: Collection[str]) -> tuple[Any, Any]:
+        """Return the cells, texts without outer white space, and which of them are missing."""
         values = self.plain()
-        if pa.types.is_boolean(values.type):
-            return values
         if pa.types.is_string(values.type):
             values = asked = pa.compute.utf8_trim_whitespace(values)
             markers = pa.array(list(missing), pa.string())
+        elif pa.types.is_boolean(values.type):
+            return values, pa.compute.is_null(values)
         else:
             asked = pa.compute.cast(values, pa.float64(), safe=False)
             markers = pa.array([each for each in map(number_of, missing) if each is not None], pa.float64())
-        absent = pa.compute.is_in(asked, value_set=markers)
-        return pa.compute.if_else(absent, pa.scalar(None, values.type), values)
+        return values, pa.compute.or_(pa.compute.is_null(values), pa.compute.is_in(asked, value_set=markers))
 
     def named(self, missing: Collection[str]) -> npt.NDArray[np.object_]:
         """Return the cells as names of whom a row is about, exactly as they were read; None where missing.

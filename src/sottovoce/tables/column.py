@@ -86,6 +86,8 @@ class Column(ABC):
             If a cell breaks what the schema says about it.
         """
         (places, values), absent = self._encoded(cells, missing)
+        if not absent.any():
+            return places, values
         if self._has_indicator:
             # a row without a value has no other entry: one entry a column still, and its norm the same bound
             return np.where(absent, np.int64(len(self._value_names())), places), np.where(absent, 1.0, values)
@@ -157,8 +159,8 @@ def within(
     ``shown``: returns a value as a message has it.
     """
     low, high = bounds
-    beyond = np.flatnonzero(~absent & ((values < low) | (values > high)))
-    if outside == "error" and beyond.size:
+    beyond = np.flatnonzero(~absent & ((values < low) | (values > high))) if outside == "error" else absent[:0]
+    if beyond.size:
         raise cells.error(
             int(beyond[0]),
             f"{shown(values[beyond[0]])} lies outside the bounds [{shown(low)}, {shown(high)}]",

@@ -131,11 +131,15 @@ class DateColumn(Column):
             days = within(cells, days, absent, (first, last), self.outside or "clip", _date)
             if self.period is None:
                 return (np.zeros_like(days), scaled(days, first, last)), absent
-        months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) + 1970 * 12
-        if self.bounds is not None:
-            places = self._period(months) - self._period(_months(self.bounds[0]))
+        if self.part == "hour":
+            places = seconds // 3600 % 24
+        elif self.part == "weekday":
+            places = (days + 3) % 7
         else:
-            places = {"hour": seconds // 3600 % 24, "weekday": (days + 3) % 7, "month": months % 12}[str(self.part)]
+            months = days.astype("datetime64[D]").astype("datetime64[M]").astype(np.int64) + 1970 * 12
+            places = (
+                months % 12 if self.bounds is None else self._period(months) - self._period(_months(self.bounds[0]))
+            )
         return (places, np.ones(len(days))), absent
 
     def refuse_as_target(self) -> None:

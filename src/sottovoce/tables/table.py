@@ -77,10 +77,12 @@ class Table:
 
         Raises TableError if one is of a type that no column has, or two have one name.
         """
-        with _no_table(source):
-            data = pa.table([*map(_column, columns)], names=list(names))
+        arrays: list[Any] = []
+        for name, column in zip(names, columns, strict=True):
+            with _no_table(f"{source}, column {name!r}, of type {column.dtype}"):
+                arrays.append(_column(column))
         refuse_repeated_names(names, source)
-        return cls(data, source, "row {}".format)
+        return cls(pa.table(arrays, names=list(names)), source, "row {}".format)
 
     @property
     def column_names(self) -> tuple[str, ...]:
@@ -212,7 +214,8 @@ class BatchedTable:
         """Give these columns alone, and maybe others: the others need not be decoded."""
         if self._kept is None:
             yield from self._tables([name for name in self.column_names if name in names])
-        for table in self._kept or ():
+            return
+        for table in self._kept:
             yield table
             self.told(table.n_rows)
 
@@ -225,10 +228,8 @@ class BatchedTable:
 def _no_table(what: str) -> Iterator[None]:
     try:
         yield
-    except (TypeError, ValueError, pa.ArrowException) as error:
-        raise TableError(
-            f"{what} cannot be read as a table: {error}. Give a pandas, polars or pyarrow table."
-        ) from None
+    except (TypeError, ValueError, pa.ArrowException):  # whose words repeat cells
+        raise TableError(f"{what} cannot be read as a table. Give a pandas, polars or pyarrow table.") from None
 
 
 def _column(given: Any) -> Any:
