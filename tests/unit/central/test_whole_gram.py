@@ -69,20 +69,19 @@ def test_every_entry_is_exact_however_rows_are_stored_and_divided(label, density
     monkeypatch.setattr("sottovoce.central.parallel._SMALL", 1)
     monkeypatch.setattr(whole_gram, "_PIECE", 300)
     with team(3) as three:
-        for raw in (X, sp.csr_array(X)):
-            np.testing.assert_array_equal(integers(holder_of(raw, y, team=three).ask(gram)), wanted)
+        np.testing.assert_array_equal(integers(holder_of(X, y, team=three).ask(gram)), wanted)
         monkeypatch.setattr(whole_gram, "_MOST_ENTRIES", 1)  # one matrix for three threads
         np.testing.assert_array_equal(integers(holder_of(X, y, team=three).ask(gram)), wanted)
 
 
-def test_blocks_of_any_sizes_fill_the_same_pieces():
-    X, _ = table()
-    holder = holder_of(X)
-    rows, sums = holder.rows, Products(8)
+@pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
+def test_blocks_of_any_sizes_fill_the_same_pieces(store):
+    X, y = table(d=90, density=0.02)
+    holder, label, upper = holder_of(store(X), y), LabelColumn(0.3, 2.0), np.triu_indices(92)
+    sums, border = Products(92), label.of(y, holder.targets)[:, None]
     for lo, hi in ((0, 1), (1, 2), (2, 2500), (2500, 5000)):
-        sums.add(rows, lo, hi, np.empty((hi - lo, 0)))
-    found, upper = sums.total(), np.triu_indices(8)
-    np.testing.assert_array_equal(found.doubles(2.0**42)[upper], holder.ask(Gram()).entries)
+        sums.add(holder.rows, lo, hi, border[lo:hi])
+    np.testing.assert_array_equal(sums.total().doubles(2.0**42)[upper], holder.ask(Gram(label)).entries)
 
 
 def test_the_largest_entries_that_a_piece_can_hold():
