@@ -5,9 +5,7 @@ the seeds. Each is also run with 0.7 or 1.3 times the right scale, or with a fla
 """
 
 import math
-from collections.abc import Callable
 from fractions import Fraction
-from typing import NamedTuple
 
 import numpy as np
 import pytest
@@ -27,13 +25,6 @@ P_VALUE = 1e-9
 RUNS = 100_000
 
 
-class Law(NamedTuple):
-    """What draws with a scale, and the chance of less than some whole numbers."""
-
-    draw: Callable[..., np.ndarray]
-    below: Callable[..., np.ndarray]
-
-
 def less_than_gaussian(x, scale):
     if scale >= 20:
         return ndtr((x - 0.5) / scale)
@@ -47,13 +38,13 @@ def less_than_geometric(x, scale):
     return np.where(x <= 0, a ** (1.0 - np.minimum(x, 0.0)) / (1.0 + a), 1.0 - a ** np.maximum(x, 0.0) / (1.0 + a))
 
 
-LAWS = {
-    "gaussian": Law(exact_coins.whole_gaussian, less_than_gaussian),
-    "geometric": Law(
+LAWS = {  # what draws with a scale, and the chance of less than some whole numbers
+    "gaussian": (exact_coins.whole_gaussian, less_than_gaussian),
+    "geometric": (
         lambda scale, size, noise: DiscreteLaplace(1.0, scale, 1.0).release(np.zeros(size, np.int64), noise)[0],
         less_than_geometric,
     ),
-    "gumbel": Law(whole_gumbel, lambda x, scale: np.exp(-np.exp(-x / scale))),  # the real variable, rounded down
+    "gumbel": (whole_gumbel, lambda x, scale: np.exp(-np.exp(-x / scale))),  # the real variable, rounded down
 }
 SCALES = {"gaussian": (10, 1000, 2**20, 2**45), "geometric": (10, 1000, 2**20), "gumbel": (10, 1000)}
 
@@ -68,15 +59,16 @@ def p_value(drawn, scale, below=less_than_gaussian):
 @pytest.mark.parametrize("factor", [1.0, 0.7, 1.3], ids=lambda factor: f"noise x {factor}")
 @pytest.mark.parametrize(("law", "scale"), [(law, scale) for law, scales in SCALES.items() for scale in scales])
 def test_law(law, scale, factor):
-    drawn = LAWS[law].draw(round(scale * factor), RUNS, stream())
-    found = p_value(drawn, scale, LAWS[law].below)
+    draw, below = LAWS[law]
+    found = p_value(draw(round(scale * factor), RUNS, stream()), scale, below)
     assert found > P_VALUE if factor == 1.0 else found < P_VALUE
 
 
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("scale", [1, 2, 3])
 def test_law_of_little_noise(law, scale):
-    assert p_value(LAWS[law].draw(scale, RUNS, stream(1)), scale, LAWS[law].below) > P_VALUE
+    draw, below = LAWS[law]
+    assert p_value(draw(scale, RUNS, stream(1)), scale, below) > P_VALUE
 
 
 def test_a_coin_that_forgets_the_rest_is_found(monkeypatch):

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
+from scipy.special import softmax
 
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team
@@ -49,19 +50,23 @@ def test_scores_get_their_best_length(factor):
 
 
 def test_a_round_is_weighed_against_the_prior_by_its_variance():
-    asks = score_length.score_length(W, Neighbours(Adjacency.ZERO_OUT), 1.0)
+    asks = last_factors.score_length(W, Neighbours(Adjacency.ZERO_OUT), 1.0)
     std = next(asks).mechanism.noise_std
     asks.send([-1.5 * std, 3.0 * std])  # 0.5 further than the prior, which is 0.3 with a deviation of 0.4
     with pytest.raises(StopIteration) as end:
-        asks.send([0.0, 0.0])  # tells nothing
+        asks.send([-std, 1.9 * std])  # may be noise alone, and tells nothing
     assert math.log(end.value.value) == pytest.approx((0.3 / 0.4**2 + 0.8 * 3.0**2) / (0.4**-2 + 3.0**2))
 
 
-def test_the_sums_are_exact_whatever_the_pieces(monkeypatch):
+def test_the_sums_are_those_of_the_page_whatever_the_pieces(monkeypatch):
     sums = clipped_sum(Neighbours(Adjacency.ZERO_OUT), CLIP, 3.0)
     whole = begun(ROWS, Y).ask(moments(sums))
-    scores = X @ W.T
-    near = sum(moments(sums).moments(scores[lo : lo + 7], Y[lo : lo + 7]) for lo in range(0, N, 7))
-    np.testing.assert_allclose(whole, near, atol=2 * N)  # a tick for each row, where the products were rounded
+    z = 1.3 * X @ W.T
+    p = softmax(z, axis=1)
+    middle = (p * z).sum(axis=1)
+    terms = np.stack([middle - z[np.arange(N), Y], (p * (z - middle[:, None]) ** 2).sum(axis=1)], axis=1)
+    terms *= np.minimum(1.0, CLIP / np.linalg.norm(terms, axis=1))[:, None]
+    # a tick for each row, where the products were rounded
+    np.testing.assert_allclose(whole, terms.sum(axis=0) * sums.ticks_per_unit, atol=2 * N)
     monkeypatch.setattr(last_factors, "PIECE", 7)
     np.testing.assert_array_equal(begun(ROWS, Y).ask(moments(sums)), whole)
