@@ -100,7 +100,7 @@ class Collected:
     """Answers what is asked of functions, once the tests are collected."""
 
     def __init__(self, files: list[str], tests: list[str], answer: Any, asked: Iterator[str]) -> None:
-        self._paths = {str(Path(file).resolve()) for file in files}
+        self._files, self._paths = files, {str(Path(file).resolve()) for file in files}
         self._tests, self._answer, self._asked = tests, answer, asked
         self._here: list[set[str]] = [set()]
         self._shared: dict[str, set[str]] = defaultdict(set)
@@ -131,6 +131,8 @@ class Collected:
 
     def _functions(self) -> dict[str, list[FunctionType]]:
         found, files = defaultdict(list), self._paths
+        for file in self._files:  # some are imported when they are first needed
+            importlib.import_module(".".join(Path(file).with_suffix("").parts[1:]))
         gc.unfreeze()
         for one in gc.get_objects():
             if type(one) is FunctionType and one.__code__.co_filename in files:
