@@ -116,8 +116,8 @@ class Collected:
         print(json.dumps(first), file=self._answer, flush=True)
         for line in self._asked if first["failed"] is None else ():
             given = json.loads(line)
-            compiled = given["compiled"]  # nobody sees who calls it
-            called = first["seconds"] if compiled else first["called"].get(given["function"], ())
+            compiled = given["compiled"]  # nobody sees who calls it, nor what is called in forks of a test alone
+            called = (not compiled and first["called"].get(given["function"])) or first["seconds"]
             tests = sorted(called, key=first["seconds"].__getitem__)
             limit = 3.0 + 3.0 * sum(first["seconds"][test] for test in tests) + 120.0 * compiled
             change = known.get(given["function"], ()), Path(given["text"]).read_text(encoding="utf-8"), given["file"]

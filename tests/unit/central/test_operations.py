@@ -180,9 +180,9 @@ def test_scales_keep_the_norm_and_lasting_operations_can_be_sent():
 
 @pytest.mark.parametrize("store", [np.asarray, sp.csr_array])
 def test_rows_are_summed_in_pieces_and_copied_only_where_an_entry_is_beyond_its_bound(store):
-    raw, factors, one = store(np.tile(X, (3, 1))), np.random.default_rng(0).normal(size=3 * N), Team(1, None)
+    raw, factors, one = store(np.tile(X, (6, 1))), np.random.default_rng(0).normal(size=6 * N), Team(1, None)
     rows = make_rows(raw, data_norm=2.0, constant=0.2, names=None, team=one)
-    wanted = (np.tile(X, (3, 1)) * rows.scale[:, None]).T @ factors
+    wanted = (np.tile(X, (6, 1)) * rows.scale[:, None]).T @ factors
     np.testing.assert_allclose(rows.weighted_sum(factors), [*wanted, rows.constant * factors.sum()])
     for bound, is_kept in ((np.abs(X).max(), True), (1.0, False)):
         assert (make_bounded_rows(raw, data_bound=bound, constant=0.0, names=None, team=one).raw is raw) == is_kept
