@@ -9,7 +9,7 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 from scipy.stats import chi2, kstest, norm
 
@@ -298,6 +298,7 @@ def test_counts_that_no_noise_can_hide_are_refused_in_words(value):
 
 
 @given(size=st.integers(1, 10_000), sensitivity=st.floats(0.1, 1e9), exponent=st.floats(-10.0, 34.0))
+@example(size=4, sensitivity=1024.0, exponent=33.5)  # ticks of 2
 def test_counts_are_whole_ticks_or_their_rounding_is_counted(size, sensitivity, exponent):
     """Ticks of 1 where the noise allows them: at least 2^20 of them make its deviation, and at most 2^43."""
     mu = 2.0**-exponent
