@@ -242,7 +242,7 @@ class RowSum(Operation[Ticks]):
         for step in range(rule.n_steps):
             noisy = holder.release(self.at(point), mechanism, noise)
             if noisy.ndim > 1:  # the exact sums over classes are 0: what theirs are is noise
-                noisy = noisy - noisy.mean(axis=0)
+                noisy = noisy - np.add.reduce(noisy) / len(noisy)
             along = kept * along + moved * (noisy / divisor - back * point)
             point = (point + far * along) / over
             if step >= rule.n_steps - rule.n_last:

@@ -187,7 +187,7 @@ class RefinementPlan(Plan):
 
         def check(name: str, value: Any) -> float:
             clip = number_within(name, value, above=0.0)
-            if not np.any(np.isclose(clip, clip_grid(widest), rtol=1e-9, atol=0.0)):
+            if not np.any(np.abs(clip_grid(widest) - clip) <= 1e-9 * clip_grid(widest)):
                 raise ParameterError(f"a clip of {clip!r} is none that follows from the location of the labels.")
             return clip
 
@@ -249,9 +249,9 @@ class Distances:
         best, least = float(self.clips[-1]), math.inf
         for place, clip in enumerate(self.clips):
             beyond = slice(place + 1, None)
-            kept = 1.0 - float(np.sum(believed[:, beyond])) / n_public
+            kept = 1.0 - float(believed[:, beyond].sum()) / n_public
             # what is not seen beyond must be seen within, or noise hides it all
-            seen = float(np.sum(counts[:, : place + 1])) / n_public
+            seen = float(counts[:, : place + 1].sum()) / n_public
             if kept < _KEPT or seen < 0.3 * _KEPT:
                 continue
             cut_off = float((believed[0, beyond] - believed[1, beyond]) @ (middles[beyond] - clip)) / n_public
