@@ -32,7 +32,7 @@ from sottovoce._lazy import without_collector
 _SETTINGS: Final[Any] = numba.config
 _PACKAGE: Final = Path(__file__).parent
 _UNUSED: Final = 30 * 24 * 3600.0  # seconds until the folder of other sources is removed
-_WITH_NUMBA: Final = ("from numba", "import numba", "from sottovoce._compiling import")  # at the start of a line
+_WITH_NUMBA: Final = re.compile(r"^(from|import) (numba|sottovoce\.(_compiling|losses\.base|_lazy import jit))", re.M)
 _IMPORT: Final = re.compile(r"^from (sottovoce[.\w]*) import (\([^)]*\)|.*)$", re.MULTILINE)
 
 
@@ -57,7 +57,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 def kernel_sources(package: Path = _PACKAGE) -> dict[Path, str]:
     """Return the files of ``package`` that can end in machine code: those with numba, and what they import."""
     texts = {path: path.read_text(encoding="utf-8") for path in sorted(package.rglob("*.py"), key=str)}
-    with_numba = {path for path, text in texts.items() if any(f"\n{mark}" in f"\n{text}" for mark in _WITH_NUMBA)}
+    with_numba = {path for path, text in texts.items() if _WITH_NUMBA.search(text)}
     kept = with_numba | {path for file in with_numba for path in _imports(texts[file], package)}
     return {path: text for path, text in texts.items() if path in kept}
 

@@ -38,6 +38,7 @@ X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3))
 y = (X[:, 0] > 0).astype(int)
 budget = {"epsilon": 1.0, "delta": 1e-4}
 model = sv.DPLogisticRegression(**budget, data_norm=1.0, classes=[0, 1])
+assert "numba" not in sys.modules, "loaded before a fit"
 for rows in (X, X.astype(np.float32), sp.csr_array(X), X.tolist()):
     assert len(model.fit(rows, y).predict(rows)) == 300
 people = np.array([None, *["abc"[k % 3] + str(k) for k in range(299)]], object)

@@ -25,8 +25,7 @@ from sottovoce._validation import refuse_masked
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.part import Part, is_large_map
 from sottovoce.central.data.streamed import OutsideTable, RemoteTable, StreamedTable
-from sottovoce.central.kernels.passes import norms
-from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.kernels.calls import CSR, passes
 from sottovoce.central.parallel import Team, one_blas_thread, team
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.privacy.adjacency import Adjacency
@@ -263,7 +262,7 @@ def shares_within(X: Any, bound: float, unit: tuple[Vector, Vector] | None = Non
             with np.errstate(over="ignore"):
                 rows = sp.csr_array(rows.multiply(1.0 / unit[1])) if is_sparse else (rows - unit[0]) / unit[1]
         kernel = CSR(rows.data, rows.indices, rows.indptr, X.shape[1]) if is_sparse else np.ascontiguousarray(rows)
-        norms(kernel, 0, here.stop - begin, out[here])
+        passes.norms(kernel, 0, here.stop - begin, out[here])
     return np.asarray(bound / np.maximum(out, bound))
 
 

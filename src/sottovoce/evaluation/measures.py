@@ -23,8 +23,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
-from scipy.special import expit
-from scipy.stats import norm
+from scipy.special import expit, ndtri
 
 from sottovoce._numerics import Vector
 from sottovoce.evaluation.axes import Axis
@@ -114,7 +113,7 @@ def _sampling(table: Table, *slopes: Vector) -> Vector:
 def _interval(a: float, b: float, variance: Vector, limits: tuple[float, float], level: float) -> Measure:
     """Return all theta with (a - theta b)^2 <= z^2 Var(a - theta b), as far as they are within the limits."""
     least, most = limits
-    z2 = float(norm.isf(0.5 * (1.0 - level))) ** 2
+    z2 = float(ndtri(0.5 * (1.0 - level))) ** 2
     square = b * b - z2 * variance[1, 1]
     middle, last = a * b - z2 * variance[0, 1], a * a - z2 * variance[0, 0]
     value = a / b if b > 0.0 and least <= a / b <= most else math.nan

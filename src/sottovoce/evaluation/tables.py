@@ -8,8 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import norm
-from sklearn.isotonic import isotonic_regression
+from scipy.special import ndtri
 
 from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import AtHome, Ticks
@@ -174,6 +173,8 @@ def _ends(plan: EvaluationPlan, found: Vector, noise_std: float) -> tuple[float,
     """
     _, back = _ruler(plan)
     edges = np.linspace(-1.0, 1.0, RANGE_CELLS + 1)
+    from sklearn.isotonic import isotonic_regression  # nobody who reads a receipt waits for it
+
     sums = np.concatenate([[0.0], isotonic_regression(np.cumsum(found), y_min=0.0)])
     total = max(float(sums[-1]), 1.0)
     share = 3.0 * noise_std * math.sqrt(RANGE_CELLS / 2) / total
@@ -181,7 +182,7 @@ def _ends(plan: EvaluationPlan, found: Vector, noise_std: float) -> tuple[float,
     growing = sums + 1e-9 * total * np.arange(RANGE_CELLS + 1)
     low, high = back(np.interp([share * total, (1.0 - share) * total], growing, edges))
     least, most = back(np.array([-1.0, 1.0]))
-    beyond = 0.5 * (_WIDE / float(norm.isf(share)) - 1.0) * max(high - low, (most - least) * 2.0**-10)
+    beyond = 0.5 * (-_WIDE / float(ndtri(share)) - 1.0) * max(high - low, (most - least) * 2.0**-10)
     return max(float(least), float(low - beyond)), min(float(most), float(high + beyond))
 
 

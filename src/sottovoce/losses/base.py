@@ -24,13 +24,13 @@ References
 """
 
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
-from numba.extending import overload
 from numpy.typing import NDArray
 
-from sottovoce._compiling import INSIDE
+from sottovoce._lazy import Later, jitted
 
 Array = NDArray[np.float64]
 
@@ -84,63 +84,33 @@ class Loss(SmoothLoss, Protocol):
         ...
 
 
+# 1 / (1 + exp(-u)), for compiled code
+sigmoid: Callable[[float], float] = Later(lambda: import_module("sottovoce.losses._compiled").sigmoid)
+
+
 class NoParameters(NamedTuple):
     """What a loss without parameters is made from: its constants are attributes of the class, and not fields."""
 
 
-_STEPS: dict[type, Callable[..., float]] = {}
-_SLOPES: dict[type, Callable[..., float]] = {}
+STEPS: dict[type, Any] = {}
+SLOPES: dict[type, Any] = {}
 
 
-def provides_dual_step(loss: type) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Register a compiled scalar function ``step(loss, a, y, m, r)`` as the dual step of the class ``loss``."""
+def provides_dual_step(loss: type, inline: str = "always") -> Callable[[Callable[..., float]], Any]:
+    """Register a scalar function ``step(loss, a, y, m, r)`` as the compiled dual step of the class ``loss``."""
+    return lambda step: STEPS.setdefault(loss, jitted(inline=inline)(step))
 
-    def register(step: Callable[..., float]) -> Callable[..., float]:
-        _STEPS[loss] = step
-        return step
 
-    return register
+def provides_slope(loss: type) -> Callable[[Callable[..., float]], Any]:
+    """Register a scalar function ``slope(loss, y, m)`` as the compiled derivative of the class ``loss``."""
+    return lambda function: SLOPES.setdefault(loss, jitted(inline="always")(function))
 
 
 def dual_step(loss: Any, a: float, y: float, m: float, r: float) -> float:
     """Return the exact coordinate step of one record; in compiled code the loss is resolved while compiling."""
-    return _STEPS[type(loss)](loss, a, y, m, r)
-
-
-@overload(dual_step, jit_options=INSIDE)
-def _compiled_dual_step(loss, a, y, m, r):  # type: ignore[no-untyped-def]
-    step = _STEPS.get(getattr(loss, "instance_class", object))
-    if step is None:
-        return None
-
-    def apply(loss, a, y, m, r):  # type: ignore[no-untyped-def]
-        return step(loss, a, y, m, r)
-
-    return apply
-
-
-def provides_slope(loss: type) -> Callable[[Callable[..., float]], Callable[..., float]]:
-    """Register a compiled scalar function ``slope(loss, y, m)`` as the derivative of the class ``loss``."""
-
-    def register(function: Callable[..., float]) -> Callable[..., float]:
-        _SLOPES[loss] = function
-        return function
-
-    return register
+    return float(STEPS[type(loss)](loss, a, y, m, r))
 
 
 def slope(loss: Any, y: float, m: float) -> float:
     """Return the derivative of one record's loss; in compiled code the loss is resolved while compiling."""
-    return _SLOPES[type(loss)](loss, y, m)
-
-
-@overload(slope, jit_options=INSIDE)
-def _compiled_slope(loss, y, m):  # type: ignore[no-untyped-def]
-    function = _SLOPES.get(getattr(loss, "instance_class", object))
-    if function is None:
-        return None
-
-    def apply(loss, y, m):  # type: ignore[no-untyped-def]
-        return function(loss, y, m)
-
-    return apply
+    return float(SLOPES[type(loss)](loss, y, m))

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
@@ -40,7 +39,6 @@ class Hinge(NoParameters):
 
 
 @provides_dual_step(Hinge)
-@njit(inline="always")
 def _step(loss: Hinge, a: float, y: float, m: float, r: float) -> float:
     b = a * y
     gap = 1.0 - y * m
@@ -50,6 +48,5 @@ def _step(loss: Hinge, a: float, y: float, m: float, r: float) -> float:
 
 
 @provides_slope(Hinge)
-@njit(inline="always")
 def _slope(loss: Hinge, y: float, m: float) -> float:
     return -y if y * m < 1.0 else 0.0

@@ -3,11 +3,9 @@
 import math
 
 import numpy as np
-from numba import njit
 from scipy.special import expit, xlogy
 
-from sottovoce.losses._sigmoid import sigmoid
-from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
+from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope, sigmoid
 
 _MAX_NEWTON = 100  # twice what bisection alone would need; two or three are usual
 
@@ -45,8 +43,7 @@ class Logistic(NoParameters):
         return y * np.clip(a * y, 0.0, 1.0)
 
 
-@provides_dual_step(Logistic)
-@njit()
+@provides_dual_step(Logistic, inline="never")
 def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
     b = a * y
     ym = y * m
@@ -81,6 +78,5 @@ def _step(loss: Logistic, a: float, y: float, m: float, r: float) -> float:
 
 
 @provides_slope(Logistic)
-@njit(inline="always")
 def _slope(loss: Logistic, y: float, m: float) -> float:
     return -y * sigmoid(-y * m)

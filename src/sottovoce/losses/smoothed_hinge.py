@@ -3,7 +3,6 @@
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 
 from sottovoce._validation import number
 from sottovoce.losses.base import Array, provides_dual_step, provides_slope
@@ -63,7 +62,6 @@ class SmoothedHinge(NamedTuple):
 
 
 @provides_dual_step(SmoothedHinge)
-@njit(inline="always")
 def _step(loss: SmoothedHinge, a: float, y: float, m: float, r: float) -> float:
     b = a * y
     moved = b + (1.0 - y * m - loss.smoothing * b) / (loss.smoothing + r)
@@ -71,6 +69,5 @@ def _step(loss: SmoothedHinge, a: float, y: float, m: float, r: float) -> float:
 
 
 @provides_slope(SmoothedHinge)
-@njit(inline="always")
 def _slope(loss: SmoothedHinge, y: float, m: float) -> float:
     return -y * min(max((1.0 - y * m) / loss.smoothing, 0.0), 1.0)

@@ -3,7 +3,6 @@
 import math
 
 import numpy as np
-from numba import njit
 
 from sottovoce.losses.base import Array, NoParameters, provides_dual_step, provides_slope
 
@@ -39,13 +38,11 @@ class Squared(NoParameters):
 
 
 @provides_dual_step(Squared)
-@njit(inline="always")
 def _step(loss: Squared, a: float, y: float, m: float, r: float) -> float:
     # stationarity: a + zeta = y - (m + r zeta)
     return (y - a - m) / (1.0 + r)
 
 
 @provides_slope(Squared)
-@njit(inline="always")
 def _slope(loss: Squared, y: float, m: float) -> float:
     return m - y

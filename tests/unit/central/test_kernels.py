@@ -7,9 +7,9 @@ from scipy.special import expit
 
 from sottovoce._compiling import njit
 from sottovoce.central.kernels import passes, whole
+from sottovoce.central.kernels.calls import ScaledRows
 from sottovoce.central.kernels.rows import BLOCK, CSR, MOST_TICKS, add_block, dot_block
-from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.losses._sigmoid import sigmoid
+from sottovoce.losses._compiled import sigmoid
 
 
 @njit(cache=True)

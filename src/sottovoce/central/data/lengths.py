@@ -21,7 +21,7 @@ from sottovoce.central.data.part import (
 )
 from sottovoce.central.data.row_memory import DIVISOR, LENGTH, SCALE
 from sottovoce.central.data.streamed import is_sparse
-from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.calls import passes
 from sottovoce.central.parallel import Team
 from sottovoce.exceptions import DataError
 

@@ -17,8 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
-from sottovoce.central.kernels.scaled import ScaledRows
-from sottovoce.central.kernels.vectors import MOST_TICKS
+from sottovoce.central.kernels.calls import MOST_TICKS, ScaledRows
 from sottovoce.privacy.mechanisms.gaussian import to_ticks
 from sottovoce.randomness import Streams
 

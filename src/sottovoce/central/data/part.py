@@ -19,9 +19,7 @@ from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.data.operation import Holder, Operation
 from sottovoce.central.data.row_memory import DIVISOR, LABEL, LENGTH, SCALE, TARGET, WEIGHT, RowMemory
 from sottovoce.central.data.streamed import StreamedTable, is_sparse, not_finite
-from sottovoce.central.kernels import passes
-from sottovoce.central.kernels.rows import CSR
-from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.calls import CSR, ScaledRows, passes
 from sottovoce.central.parallel import Team
 from sottovoce.randomness import Streams
 

@@ -9,7 +9,7 @@ import numpy as np
 from sottovoce._compiling import ALLOCATING, njit
 from sottovoce.central.kernels.rows import BLOCK, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, predict
-from sottovoce.losses._sigmoid import exp_below_zero
+from sottovoce.losses._compiled import exp_below_zero
 
 _FAR = 1e100  # bounds from the start: a square of it is finite, and its rows are shortened to their bound all the same
 

@@ -11,9 +11,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from sottovoce._compiling import JIT, njit
-from sottovoce.central.kernels.rows import BLOCK, CSR, FEW, axpy, norm_of, numbers, shortened, whole_ticks, workspace
+from sottovoce.central.kernels.calls import CSR, FEW
+from sottovoce.central.kernels.rows import BLOCK, axpy, norm_of, numbers, shortened, whole_ticks, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, margin, predict
-from sottovoce.losses.base import dual_step, slope
+from sottovoce.losses._compiled import dual_step, slope
 
 
 @njit(**JIT)
@@ -229,25 +230,11 @@ def change_terms(  # type: ignore[no-untyped-def]
 
 
 @njit(**JIT)
-def binned_margins(rows, y, w, nodes, parts, lo, hi, counts):  # type: ignore[no-untyped-def]
-    """Share each of the rows lo to hi between the two nodes beside its prediction, ``parts`` of it in all.
-
-    A prediction beyond the first or the last node counts as the node; NaN counts as 0. ``counts`` has a line for the
-    labels -1 and one for +1, and an entry for each node; it is added to.
-    """
+def predictions(rows, w, lo, hi, out):  # type: ignore[no-untyped-def]
+    """Write what `gradient_at` predicts for the rows lo to hi: the last digits of `margins` are others."""
     places, m, _ = workspace(rows.X)
-    last = nodes.shape[0] - 1
     for first in range(lo, hi, BLOCK):
         count, scale, _ = consecutive(rows, first, hi, places)
         predict(rows, scale, w, places, count, m)
         for k in range(count):
-            at = clipped(m[k], nodes[last])
-            at = nodes[0] if at < nodes[0] else at
-            left = 0
-            while left < last - 1 and at >= nodes[left + 1]:
-                left += 1
-            share = parts * (at - nodes[left]) / (nodes[left + 1] - nodes[left])
-            right_part = parts if share > parts else int(share)
-            label = 1 if y[first + k] > 0.0 else 0
-            counts[label, left] += parts - right_part
-            counts[label, left + 1] += right_part
+            out[first - lo + k] = m[k]

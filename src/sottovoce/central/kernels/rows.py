@@ -3,32 +3,22 @@
 A dense matrix is a C-contiguous 2-d array; a sparse one is a `CSR`. Only these functions know the difference.
 """
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numba import njit, types
 from numba.core import cgutils
 from numba.extending import intrinsic, overload
 from numba.np.arrayobj import populate_array
-from numpy.typing import NDArray
 
 from sottovoce._compiling import INSIDE
-from sottovoce.central.kernels.vectors import MOST_TICKS, ROWS, VECTOR_BYTES, add_rows, cut, dot_four_rows
+from sottovoce.central.kernels.calls import CSR, MOST_TICKS
+from sottovoce.central.kernels.vectors import ROWS, VECTOR_BYTES, add_rows, cut, dot_four_rows
 
 BLOCK = 64  # rows that a kernel handles at a time: they stay in the processor's first cache between two uses
-FEW = 2**16  # entries up to which numpy does what a fit asks once, bit by bit the same: no kernel is compiled for it
 
 # What a sum of products may be reordered by; NaN and infinity keep their meaning.
 _REORDER = {"reassoc", "contract", "nsz", "arcp"}
-
-
-class CSR(NamedTuple):
-    """A sparse matrix in compressed rows: the three arrays of `scipy.sparse.csr_array` and the width."""
-
-    data: NDArray[Any]
-    indices: NDArray[Any]
-    indptr: NDArray[Any]
-    n_columns: int
 
 
 def is_csr(X: Any) -> bool:

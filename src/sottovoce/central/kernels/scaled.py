@@ -4,23 +4,11 @@ A matrix is never copied: each row has a factor that turns the raw row into the 
 the intercept exists only as one number, added as the last weight where it is not 0.
 """
 
-from typing import Any, NamedTuple
-
 import numpy as np
-from numpy.typing import NDArray
 
 from sottovoce._compiling import njit
 from sottovoce.central.kernels.rows import BLOCK, add_block, dot, dot_block, shortened, whole_ticks
 from sottovoce.central.kernels.vectors import cut
-
-
-class ScaledRows(NamedTuple):
-    """Rows (scale_i x_i, constant), each at most 1 long."""
-
-    X: Any  # a C-contiguous 2-d array or a `CSR`
-    scale: NDArray[np.float64]
-    divisor: NDArray[np.float64]  # of a row's clip, so that its whole term is clipped: at least its norm
-    constant: float
 
 
 @njit(inline="always")

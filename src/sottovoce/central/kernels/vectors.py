@@ -13,9 +13,10 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from sottovoce.central.kernels.calls import MOST_TICKS
+
 ROWS = 4
 VECTOR_BYTES = 64
-MOST_TICKS = 2**24  # of one entry of one row's term: 64 of them fit in 32 bits, and float32 holds it exactly
 
 _REORDER = ("reassoc", "contract", "nsz", "arcp")  # NaN and infinity keep their meaning
 _INT32, _INT64 = ir.IntType(32), ir.IntType(64)

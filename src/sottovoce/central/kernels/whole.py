@@ -4,8 +4,7 @@ import numpy as np
 
 from sottovoce._compiling import ALLOCATING, JIT, njit
 from sottovoce._numerics import Vector
-from sottovoce.central.kernels.rows import CSR, FEW
-from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.calls import CSR, FEW, ScaledRows
 from sottovoce.central.kernels.vectors import cut
 
 

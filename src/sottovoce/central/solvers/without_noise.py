@@ -23,7 +23,7 @@ from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import TARGET, WEIGHT
-from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.calls import passes
 from sottovoce.central.parallel import Team
 from sottovoce.central.plan import Plan, Solution, Takes
 from sottovoce.randomness import Purpose

@@ -11,7 +11,7 @@ from sottovoce._validation import number
 from sottovoce.central.data.operation import Columns, Operation, are_ticks
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
-from sottovoce.central.kernels.vectors import MOST_TICKS
+from sottovoce.central.kernels.calls import MOST_TICKS
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
 

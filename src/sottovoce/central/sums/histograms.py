@@ -17,8 +17,7 @@ from sottovoce.central.data.operation import Columns, Count, Counted, Operation,
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DIVISOR, KEPT, LENGTH, TARGET
 from sottovoce.central.data.streamed import is_sparse
-from sottovoce.central.kernels import passes
-from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.calls import ScaledRows, passes
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
 

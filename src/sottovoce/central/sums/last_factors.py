@@ -36,8 +36,7 @@ from sottovoce._numerics import PIECE, Vector
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels import passes
-from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.calls import ScaledRows, passes
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.privacy.adjacency import Neighbours
 

@@ -16,9 +16,7 @@ from sottovoce._numerics import Vector
 from sottovoce.central.data.operation import Columns, Effect, Holder, RowSum, StepRule
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, TARGET, WEIGHT
-from sottovoce.central.kernels import multinomial, passes
-from sottovoce.central.kernels.persons import person_pass
-from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.calls import ScaledRows, multinomial, passes, persons
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.losses import Loss
 
@@ -41,11 +39,11 @@ class UnitSum(RowSum):
         if part.persons is None:
             return super().on(part)
         # all rows are in memory and in one part
-        rows, persons, done = part.rows, part.persons, self.within(part)
+        rows, starts, done = part.rows, part.persons, self.within(part)
         given = done.given([part.memory.whole(name) for name in (*self.reads_of(part), *self.writes)])
         return part.team.total(
-            lambda lo, hi, total: person_pass(rows.kernel, persons, *given, lo, hi, total),
-            len(persons) - 1, rows.work, np.zeros(self.shape(part), np.int64),
+            lambda lo, hi, total: persons.person_pass(rows.kernel, starts, *given, lo, hi, total),
+            len(starts) - 1, rows.work, np.zeros(self.shape(part), np.int64),
         )  # fmt: skip
 
 

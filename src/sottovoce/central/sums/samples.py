@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from sottovoce.central.data.operation import AtHome
 from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels import passes
+from sottovoce.central.kernels.calls import passes
 from sottovoce.central.sums.clipped_sums import Ticks
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss

@@ -28,8 +28,7 @@ from sottovoce.central.coefficient_sets import CoefficientSet
 from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels import passes
-from sottovoce.central.kernels.rows import CSR
+from sottovoce.central.kernels.calls import CSR, passes
 from sottovoce.central.parallel import Team
 from sottovoce.losses import Loss
 from sottovoce.privacy.events import Event

@@ -10,11 +10,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.special import expit
 
-from sottovoce._numerics import ROUNDING_SLACK, Vector
+from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
-from sottovoce.central.kernels.passes import binned_margins
-from sottovoce.central.kernels.scaled import ScaledRows
+from sottovoce.central.kernels.calls import ScaledRows, passes
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
 
@@ -39,7 +38,7 @@ class Prior(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class BinnedMargins(RowSum):
-    """How many parts of rows of each label are at each node, by the predictions of some weights."""
+    """How many parts of rows of each label are at the nodes beside their predictions; NaN counts as 0."""
 
     w: NDArray[Any]  # of shape (n_weights,); released, in the precision of the matrix
     prior: Prior | None = None  # A follows from it; None where the counts are not protected
@@ -51,7 +50,16 @@ class BinnedMargins(RowSum):
         return (2, len(NODES))
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
-        binned_margins(rows, views[0], self.w, NODES, PARTS, lo, hi, total)
+        for first in range(lo, hi, PIECE):
+            last = min(hi, first + PIECE)
+            out = np.empty(last - first)
+            passes.predictions(rows, self.w, first, last, out)
+            at = np.clip(np.nan_to_num(out), NODES[0], NODES[-1])
+            left = np.clip(np.searchsorted(NODES, at, side="right") - 1, 0, len(NODES) - 2)
+            share = (PARTS * (at - NODES[left]) / (NODES[left + 1] - NODES[left])).astype(np.int64)
+            label = (views[0][first:last] > 0.0).astype(np.int64)
+            np.add.at(total, (label, left), PARTS - share)
+            np.add.at(total, (label, left + 1), share)
 
     def protected(self, exact: Ticks, mechanism: GridGaussian) -> Ticks:
         assert self.prior is not None

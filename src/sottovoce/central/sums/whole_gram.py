@@ -26,7 +26,7 @@ from sottovoce.central.data.labels import Targets
 from sottovoce.central.data.operation import Columns, Operation, Ticks
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import LABEL
-from sottovoce.central.kernels import passes, whole
+from sottovoce.central.kernels.calls import passes, whole
 from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum, most_rows
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks

@@ -30,7 +30,7 @@ from sottovoce._compiling import JIT, njit
 from sottovoce._validation import choice
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, SmoothLoss
-from sottovoce.losses.base import dual_step
+from sottovoce.losses._compiled import dual_step
 
 Array = NDArray[np.float64]
 

@@ -10,7 +10,7 @@ from sottovoce.central.data.part import Rows
 from sottovoce.central.data.streamed import is_sparse
 from sottovoce.central.kernels.rows import BLOCK, axpy, whole_ticks, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, margin, predict
-from sottovoce.losses.base import dual_step
+from sottovoce.losses._compiled import dual_step
 
 _FAR: Final = 1e-160  # the scale of a row that is some 1e110 long or more
 

@@ -22,7 +22,6 @@ from functools import cached_property, lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from sottovoce._numerics import Vector
@@ -32,7 +31,7 @@ from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import AtHome, Change
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import DUAL, TARGET
-from sottovoce.central.kernels.vectors import MOST_TICKS
+from sottovoce.central.kernels.calls import MOST_TICKS
 from sottovoce.central.plan import Plan, Solution
 from sottovoce.central.sums.clipped_sums import Ticks, clipped_mechanism
 from sottovoce.central.sums.samples import sampled_steps
@@ -305,8 +304,7 @@ class OneNewtonStep(Logistic):
     __slots__ = ()
 
 
-@provides_dual_step(OneNewtonStep)
-@njit()
+@provides_dual_step(OneNewtonStep, inline="never")
 def _step(loss: OneNewtonStep, a: float, y: float, m: float, r: float) -> float:
     b = min(max(a * y, _BOX), 1.0 - _BOX)
     gradient = math.log(b / (1.0 - b)) + y * m
@@ -315,6 +313,5 @@ def _step(loss: OneNewtonStep, a: float, y: float, m: float, r: float) -> float:
 
 
 @provides_slope(OneNewtonStep)
-@njit(inline="always")
 def _slope(loss: OneNewtonStep, y: float, m: float) -> float:
     return slope(Logistic(), y, m)

@@ -42,7 +42,7 @@ from typing import Annotated, ClassVar, Final
 import numpy as np
 from scipy.special import ndtr
 
-from sottovoce._compiling import njit
+from sottovoce._lazy import jitted
 from sottovoce._numerics import Vector
 from sottovoce._validation import number
 from sottovoce.privacy.event import Basic, Offers, Rule
@@ -162,7 +162,7 @@ def _width(epsilon: float, times: int, cells: int) -> int:
     return math.ceil(min(float(times) * cells, reach / epsilon * cells)) + 2
 
 
-@njit(cache=True, error_model="numpy")
+@jitted(cache=True, error_model="numpy")
 def _compose(times, size, window, step, chance):  # type: ignore[no-untyped-def]
     """Apply the recursion ``times`` times on the lattice -size..size of logarithms of orders."""
     n = 2 * size + 1

@@ -7,7 +7,6 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
-from numba import njit
 from numpy.typing import NDArray
 
 from sottovoce._numerics import ROUNDING_SLACK, Vector
@@ -15,8 +14,7 @@ from sottovoce.central.data.lengths import make_bounded_rows
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums.selection import TICKS, DenseScores, SparseScores
 from sottovoce.losses import Squared
-from sottovoce.losses._sigmoid import sigmoid
-from sottovoce.losses.base import provides_slope
+from sottovoce.losses.base import provides_slope, sigmoid
 from sottovoce.privacy.events import BoundedRangeEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, count, within
@@ -107,7 +105,6 @@ class SoftLogistic(NamedTuple):
 
 
 @provides_slope(SoftLogistic)
-@njit(inline="always")
 def _slope(loss: SoftLogistic, y: float, m: float) -> float:
     return sigmoid(m) - 0.5 - 0.5 * y
 

@@ -32,7 +32,6 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Final, NamedTuple, cast
 
 import numpy as np
-from numba import njit
 from scipy.linalg import eigh
 
 from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
@@ -50,8 +49,7 @@ from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, LabelColumn, gram
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.losses import Logistic, Loss, Squared
-from sottovoce.losses._sigmoid import sigmoid
-from sottovoce.losses.base import provides_slope
+from sottovoce.losses.base import provides_slope, sigmoid
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT
@@ -270,7 +268,6 @@ class _EvenLogistic(NamedTuple):
 
 
 @provides_slope(_EvenLogistic)
-@njit(inline="always")
 def _slope(loss: _EvenLogistic, y: float, m: float) -> float:
     return sigmoid(m) - 0.5
 

@@ -1,10 +1,15 @@
-"""The sigmoid without branch and call, so that a loop over it is compiled to vector instructions."""
+"""What kernels take of losses: the steps and slopes of each, and a sigmoid that is compiled to vector instructions."""
 
 from typing import Any
 
 from llvmlite import ir
 from numba import njit, types
-from numba.extending import intrinsic
+from numba.extending import intrinsic, overload
+
+from sottovoce._compiling import INSIDE
+from sottovoce.losses.base import SLOPES, STEPS
+from sottovoce.losses.base import dual_step as dual_step
+from sottovoce.losses.base import slope as slope
 
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH, _LN2_LOW = 0.6931471803691238, 1.9082149292705877e-10  # ln 2 in two parts (Cody and Waite)
@@ -57,7 +62,19 @@ def exp_below_zero(x: float) -> float:
 
 @njit(error_model="numpy")  # the other model would check each division, by a branch
 def sigmoid(u: float) -> float:
-    """Return 1 / (1 + exp(-u)), without overflow; NaN for NaN."""
+    """Return 1 / (1 + exp(-u)), without overflow, branch and call; NaN for NaN."""
     e = exp_below_zero(-abs(u))
     p = 1.0 / (1.0 + e)
     return p if u >= 0.0 else e * p
+
+
+@overload(dual_step, jit_options=INSIDE)
+def _overload_dual_step(loss, a, y, m, r):  # type: ignore[no-untyped-def]
+    step = getattr(STEPS.get(getattr(loss, "instance_class", object)), "made", None)
+    return step and (lambda loss, a, y, m, r: step(loss, a, y, m, r))
+
+
+@overload(slope, jit_options=INSIDE)
+def _overload_slope(loss, y, m):  # type: ignore[no-untyped-def]
+    function = getattr(SLOPES.get(getattr(loss, "instance_class", object)), "made", None)
+    return function and (lambda loss, y, m: function(loss, y, m))
