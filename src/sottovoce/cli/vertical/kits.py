@@ -6,7 +6,7 @@ from sottovoce.cli._options import REQUIRED, Told, argument, command, option
 from sottovoce.cli._output import print_columns
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.provisioning import provision as make_kits
+from sottovoce.vertical.flare.kit import provision as make_kits
 
 
 @command
