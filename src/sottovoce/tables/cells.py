@@ -245,6 +245,7 @@ def spell(value: object) -> str | None:
 
 def number_of(text: str) -> float | None:
     """Return the number that a text spells, as cells are read: Python's own takes 1_000 and digits of any script."""
-    with suppress(ValueError):
+    try:
         return float(text) if text.isascii() and "_" not in text else None
-    return None
+    except ValueError:
+        return None
