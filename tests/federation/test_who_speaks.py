@@ -25,7 +25,9 @@ def test_a_kit_that_is_copied_is_noticed_at_both_sites():
         federation.train(*PRIVATE)
         charged = len(federation.charges("north"))
         # a coordinator that is there again within some seconds is no news; the word may come before its command ends
-        until(lambda: "not connected yet" in federation.output("north").rpartition("connected to lab")[2], what="a word")
+        until(
+            lambda: "not connected yet" in federation.output("north").rpartition("connected to lab")[2], what="a word"
+        )
         met = len(federation.output("north"))
         federation.start("lab", program=["-m", "support.changed_site", "honest"])  # it listens, and does no run
         until(lambda: "connected to lab" in federation.output("north")[met:], what="the first process")
