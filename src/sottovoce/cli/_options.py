@@ -30,7 +30,7 @@ TOPICS = {
         "Privacy": "epsilon delta accept-delta adjacency n-public unit max-rows-per-unit random-state ledger dataset "
         "labels-public max-epsilon",
         "Model": "model radius loss degree alpha",
-        "Data": "schema target format header delimiter skip-rows query scratch id label missing n-samples "
+        "Data": "schema target format header delimiter skip-rows table query scratch id label missing n-samples "
         "n-features n d n-expected database missing",
         "Output": "out receipt report page html picture model-card table-name force quiet json proba score labels "
         "coefficients",
@@ -192,7 +192,7 @@ FORCE: Any = flag("--force", "Replace files that exist.")
 JSON: Any = flag("--json", "Print what a program would read, as JSON.")
 _TABLES = (
     "CSV, also as .gz or .bz2, or Parquet; - is CSV from standard input; or a database (postgresql://USER@HOST/NAME, "
-    "duckdb:///FILE) with --query."
+    "duckdb:///FILE) with --table or --query."
 )
 
 
@@ -244,6 +244,9 @@ class Reading:
     query: str | None = option(
         "--query", "Of a database: the query to read, which ends with ORDER BY: the rows need an order."
     )
+    from_table: str | None = option(
+        "--table", "Of a database: the table to read, in the order of its primary key (DuckDB: of insertion)."
+    )
 
     def _format(self, path: Any) -> Format | None:
         return Format.CSV if path == _STDIN and self.format is None else self.format
@@ -264,7 +267,7 @@ class Reading:
         if isinstance(path, Database) or file_format(path, chosen=form) != Format.CSV:
             as_text = {"--header/--no-header": None if self.header is None else True, "--delimiter": self.delimiter}
             refuse_options(f"says how a CSV file is written, and {path} is none", as_text)
-        settings |= {"query": self.query, "skip_rows": self.skip_rows}
+        settings |= {"table": self.from_table, "query": self.query, "skip_rows": self.skip_rows}
         return open_table(path, layout=self.layout(layout), format=form, **settings)
 
 

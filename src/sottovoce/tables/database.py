@@ -1,6 +1,7 @@
-"""Queries of databases, read as Arrow batches: PostgreSQL through ADBC, DuckDB through its own streams.
+"""Tables and queries of databases, read as Arrow batches: PostgreSQL through ADBC, DuckDB through its own streams.
 
-Rows have the same order in each reading: that of the query's own ``ORDER BY``. All readings of PostgreSQL see one
+Rows have the same order in each reading: that of the query's own ``ORDER BY``, of a table's primary key in PostgreSQL,
+and of insertion in DuckDB. All readings of PostgreSQL see one
 snapshot (``REPEATABLE READ, READ ONLY``); a file of DuckDB is opened for reading alone, and nobody can write then.
 
 A password is never shown, and neither is a cell: an address stands in texts with its user, host and database alone,
@@ -13,7 +14,7 @@ import math
 import re
 import weakref
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
@@ -31,6 +32,11 @@ _NO_CODE: Final = re.compile(r"(?s)'(?:[^']|'')*'|\"(?:[^\"]|\"\")*\"|--[^\n]*|/
 _PUBLIC_ERRORS: Final = {"BinderException", "CatalogException", "ConnectionException", "IOException",
                          "ParserException", "PermissionException", "SyntaxException"}  # fmt: skip
 _PUBLIC_STATES: Final = ("08", "28", "3D", "42", "53", "57")
+
+_KEY: Final = """
+    SELECT attname FROM pg_index, unnest(indkey) WITH ORDINALITY AS part (number, place)
+    JOIN pg_attribute ON attnum = number
+    WHERE indrelid = $1::regclass AND attrelid = indrelid AND indisprimary ORDER BY place"""
 
 _duckdb: Final[Any] = Optional("duckdb", purpose="tables of DuckDB need", extra="databases")
 _adbc: Final[Any] = Optional("adbc_driver_postgresql", purpose="tables of PostgreSQL need", extra="databases")
@@ -113,18 +119,19 @@ class Database:
         return _duckdb.connect(str(self.file), read_only=True, config={"python_enable_replacements": False})
 
 
-def database_rows(database: Database, query: str | None, most_rows: int) -> BatchedTable:
-    """Return the rows of a query, at most so many at a time.
+def database_rows(database: Database, table: str | None, query: str | None, most_rows: int) -> BatchedTable:
+    """Return the rows of a table or a query, at most so many at a time.
 
-    Raises ParameterError without a query, and TableError if the database cannot be asked, or the rows have no order.
+    Raises ParameterError without one of them, and TableError if the database cannot be asked, or the rows have no
+    order.
     """
-    if query is None:
+    if (table is None) == (query is None):
         raise ParameterError(
-            f"{database}: a database holds many tables: give --query 'SELECT * FROM people ORDER BY id' (in Python "
-            "query=). Write your table for people, and for id its key; in DuckDB rowid will do."
+            f"{database}: a database holds many tables: give --table NAME, or --query 'SELECT ... ORDER BY ...' (in "
+            "Python table=, query=), one of them."
         )
-    source = f"{database}, the query"
-    if not _is_ordered(query):
+    source = f"{database}, {'the query' if table is None else f'table {table}'}"
+    if query is not None and not _is_ordered(query):
         raise ParameterError(
             f"{source}: it gives rows in no order, and a model is the same again only in one. End it with ORDER BY and "
             "columns that tell each row from the others."
@@ -148,6 +155,9 @@ def database_rows(database: Database, query: str | None, most_rows: int) -> Batc
                 yield _without_extensions(pa.Table.from_batches([batch]).select(list(columns)))
 
     try:
+        if table is not None:
+            with database.told(connecting=True):
+                query = _query_of(connection, database, table)
         with reading() as reader:
             schema = _without_extensions(reader.schema.empty_table()).schema
         # how large it is would be another question
@@ -157,6 +167,30 @@ def database_rows(database: Database, query: str | None, most_rows: int) -> Batc
         raise
     weakref.finalize(rows, connection.close)
     return rows
+
+
+def _query_of(connection: Any, database: Database, table: str) -> str:
+    """Return the query of a table in its own order; a view has none."""
+    name, key = ".".join(map(_quoted, table.split("."))), []
+    if database.file is not None:
+        with suppress(_duckdb.BinderException):
+            connection.sql(f"SELECT rowid FROM {name} LIMIT 0")
+            return f"SELECT * FROM {name}"  # preserve_insertion_order is DuckDB's default
+    else:
+        with closing(connection.cursor()) as cursor:
+            cursor.execute(_KEY, (name,))
+            key = [_quoted(column) for (column,) in cursor.fetchall()]
+    if not key:
+        raise TableError(
+            f"{database}, table {table}: it has no primary key, so its rows have no order, and a model is the same "
+            f"again only in one. Give --query 'SELECT * FROM {name} ORDER BY ...' with columns that tell each row from "
+            "the others."
+        )
+    return f"SELECT * FROM {name} ORDER BY {', '.join(key)}"
+
+
+def _quoted(name: str) -> str:
+    return '"' + name.replace('"', '""') + '"'
 
 
 def _is_ordered(query: str) -> bool:

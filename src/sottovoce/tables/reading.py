@@ -59,6 +59,7 @@ def read_table(
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
+    table: str | None = None,
     query: str | None = None,
 ) -> Table:
     """Read a table with named columns from CSV or Parquet, or a database, into memory.
@@ -77,8 +78,11 @@ def read_table(
         One of ``names`` that the file may leave out: the target, at prediction.
     skip_rows : int, default=0
         Lines to skip at the start of a CSV file, before the header.
+    table : str or None, default=None
+        Of a database: the table, also as ``schema.table``, in the order of its primary key (DuckDB: of insertion).
     query : str or None, default=None
-        Of a database: what is read of it, such as ``SELECT * FROM people ORDER BY id``; it ends with ``ORDER BY``.
+        Of a database, in place of a table: what is read, such as ``SELECT * FROM people ORDER BY id``; it ends with
+        ``ORDER BY``.
 
     Returns
     -------
@@ -91,8 +95,9 @@ def read_table(
         If the file is missing, empty, binary, truncated, ragged or of another format, or repeats a column name.
     """
     return open_table(
-        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, query=query
-    ).whole()
+        path, layout=layout, format=format, names=names, may_lack=may_lack, skip_rows=skip_rows, table=table,
+        query=query,
+    ).whole()  # fmt: skip
 
 
 def open_table(
@@ -103,6 +108,7 @@ def open_table(
     names: Sequence[str] | None = None,
     may_lack: str | None = None,
     skip_rows: int = 0,
+    table: str | None = None,
     query: str | None = None,
     most_rows: int = MOST_ROWS,
 ) -> BatchedTable:
@@ -116,9 +122,9 @@ def open_table(
     if (database := Database.of(path)) is not None:
         if skip_rows or format is not None:
             raise ParameterError("skip_rows and format are for files: a database has neither lines nor a format.")
-        return database_rows(database, query, most_rows)
-    if query is not None:
-        raise ParameterError(f"{path}: query is for databases (postgresql://..., duckdb:///FILE).")
+        return database_rows(database, table, query, most_rows)
+    if table is not None or query is not None:
+        raise ParameterError(f"{path}: table and query are for databases (postgresql://..., duckdb:///FILE).")
     path = Path(str(path))
     if file_format(path, chosen=format) == "csv":
         text = CsvText(path, layout or Layout(), skip_rows=skip_rows, names=names, may_lack=may_lack)

@@ -95,12 +95,16 @@ def encoded(address: object, **options: Any) -> tuple[bytes, list[str], int]:
 
 
 PEOPLE = "SELECT * FROM people ORDER BY visit"
-QUERIES = [PEOPLE, "select again, reason, cost, age from people\norder  by visit;"]
+WHERE = [
+    {"table": "people"},
+    {"query": PEOPLE},
+    {"query": "select again, reason, cost, age from people\norder  by visit;"},
+]
 
 
-@pytest.mark.parametrize("query", QUERIES)
-def test_rows_are_those_of_the_csv(csv: Path, address: str, query: str) -> None:
-    assert encoded(address, query=query) == encoded(csv)
+@pytest.mark.parametrize("where", WHERE)
+def test_rows_are_those_of_the_csv(csv: Path, address: str, where: dict[str, str]) -> None:
+    assert encoded(address, **where) == encoded(csv)
 
 
 def test_the_model_is_that_of_the_csv(csv: Path, address: str) -> None:
@@ -112,22 +116,28 @@ def test_the_model_is_that_of_the_csv(csv: Path, address: str) -> None:
         assert done.exit_code == 0, done.output
         return out.read_bytes()
 
-    assert model_of(address, "--query", PEOPLE) == model_of(csv)
+    assert model_of(address, "--table", "people") == model_of(csv)
 
 
 def test_all_readings_of_postgresql_see_one_snapshot(server: str, postgres_server: PostgresServer) -> None:
     sql(postgres_server, "CREATE TABLE growing (visit int PRIMARY KEY); INSERT INTO growing VALUES (2), (1)")
-    growing = "SELECT visit FROM growing ORDER BY visit"
-    opened = open_table(server, query=growing)
+    assert encoded(server, table="public.people") == encoded(server, table="people")
+    opened = open_table(server, table="growing")
     sql(postgres_server, "INSERT INTO growing VALUES (3)")
     assert opened.whole().column("visit") == [1, 2]
-    assert read_table(server, query=growing).column("visit") == [1, 2, 3]
+    assert read_table(server, table="growing").column("visit") == [1, 2, 3]
 
 
 REFUSED = [
     ({"query": "SELECT * FROM people"}, r"the query: it gives rows in no order.*End it with ORDER BY"),
+    *(
+        ({"table": name}, rf"the database says: .*{name[:6]}")
+        for name in ("nobody", "People ", "nowhere.people", 'o"p')
+    ),
     ({"query": "SELECT * FROM nobody ORDER BY visit"}, r"the database says: .*nobody"),
-    ({}, r"give --query 'SELECT \* FROM people ORDER BY id'"),
+    ({}, r"give --table NAME, or --query"),
+    ({"table": "people", "query": PEOPLE}, r"give --table NAME, or --query.*one of them"),
+    ({"table": "raw"}, r"table raw: it has no primary key.*--query 'SELECT \* FROM \"raw\" ORDER"),
     ({"query": "SELECT * FROM people WHERE age < 0 ORDER BY visit"}, r"columns, but no row of data"),
     ({"query": "SELECT age, age FROM people ORDER BY visit"}, r"age"),
     ({"query": PEOPLE, "format": "csv"}, r"skip_rows and format are for files"),
@@ -179,7 +189,7 @@ def test_what_a_database_says_of_a_cell_is_not_repeated(address: str, column: st
 
 
 def test_a_file_has_no_tables(csv: Path) -> None:
-    with pytest.raises(ParameterError, match=r"people\.csv: query is for databases"):
+    with pytest.raises(ParameterError, match=r"people\.csv: table and query are for databases"):
         open_table(csv, query=PEOPLE)
     with pytest.raises(TableError, match=r"none\.duckdb: cannot read the file: there is no such file"):
         open_table(f"duckdb:///{csv.parent}/none.duckdb", query=PEOPLE)
