@@ -92,9 +92,14 @@ class Register:
     def begin(self, run: str) -> bool:
         """Write down that a run begins; return False where it began before, in whatever process, asked or not."""
         with self._lock:
-            self._at_the_door.clear()
-            is_new = self._file.execute("INSERT OR IGNORE INTO begun VALUES (?)", (run,)).rowcount == 1
-        self.settle()  # after a power cut it began, too
+            is_new = self._file.execute(
+                "INSERT OR IGNORE INTO begun SELECT :run WHERE NOT EXISTS (SELECT 1 FROM requests WHERE run = :run)",
+                {"run": run},  # of runs before this table was there the requests alone tell
+            ).rowcount == 1  # fmt: skip
+            if is_new:  # whoever sends again what once began one brings no new lines
+                self._at_the_door.clear()
+        if is_new:
+            self.settle()  # after a power cut it began, too
         return is_new
 
     def enter(self, caps: Caps, coordinator: str, n_bytes: int, **facts: str | int) -> tuple[int, str]:

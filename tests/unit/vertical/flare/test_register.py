@@ -102,6 +102,18 @@ def test_made_up_reasons_and_names_do_not_fill_the_disk(tmp_path):
     assert max(len(line.reason) for line in lines) <= 1000
 
 
+def test_a_run_begins_once_and_whoever_sends_its_beginning_again_does_not_fill_the_disk(tmp_path):
+    with Register(tmp_path / "register.db")._file as before:  # of a version that wrote down no beginnings
+        before.execute("DROP TABLE begun")
+        before.execute("INSERT INTO requests VALUES (1, 0, 'old', '', '', '', '', 0, '', 0, 0, '', '', 1)")
+    register = Register(tmp_path / "register.db")
+    assert [register.begin(run) for run in ("old", "job1", "old", "job1", "job2")] == [False, True, False, False, True]
+    for _ in range(50):
+        assert not register.begin("job1")
+        register.turn_away("it began before", run="job2")
+    assert [line.times for line in entries(register.path)] == [1, 50]
+
+
 def test_a_file_that_is_no_register_is_an_error(tmp_path):
     (tmp_path / "register.db").write_text("hello, this is a text of some length, and no database at all")
     with pytest.raises(ParameterError, match="the register cannot be used"):
