@@ -24,11 +24,11 @@ def check_writable(name: str, path: str | Path, *, overwrite: bool) -> None:
     ``name``: what the path was given as, for the message.
     ``overwrite``: whether an existing file may be replaced.
     """
-    target = Path(path).resolve()
+    target = Path(os.path.realpath(path))
     if not target.parent.is_dir():
         remedy = at_home(path) or " Make it, or choose another."
         raise ParameterError(f"{name} {path}: the folder {target.parent} does not exist.{remedy}")
-    if target.exists():
+    if target.exists() or target.is_symlink():
         if not target.is_file():
             raise ParameterError(f"{name} {path}: this is not a regular file. Choose another path.")
         if _is_database(target):
@@ -65,7 +65,7 @@ def whole_file(path: str | Path, *, private: bool = False) -> Iterator[IO[bytes]
         one was and wherever the rows came from. Where the system can, it has no name before it is whole, so that a
         process which is killed while it writes leaves nothing.
     """
-    target = Path(path).resolve()
+    target = Path(os.path.realpath(path))
     try:
         with _whole_file(target, private) as file:
             yield file

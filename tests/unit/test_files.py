@@ -72,6 +72,9 @@ def test_a_path_is_checked_before_work(tmp_path: Path) -> None:
         check_writable("--out", tmp_path / "nowhere" / "b.json", overwrite=True)
     with pytest.raises(ParameterError, match=r"this is not a regular file"):
         check_writable("--out", tmp_path, overwrite=True)
+    (tmp_path / "loop").symlink_to("loop")
+    with pytest.raises(ParameterError, match=r"--out .*loop: this is not a regular file"):
+        check_writable("--out", tmp_path / "loop", overwrite=True)
     with pytest.raises(ParameterError, match=r"--out /dev/null: this is not a regular file"):
         check_writable("--out", "/dev/null", overwrite=True)
     with pytest.raises(ParameterError, match=r"--out /proc/x\.json: cannot write there"):

@@ -17,7 +17,7 @@ import sottovoce as sv
 from sottovoce.central.data import beside
 from sottovoce.cli._output import write_or_keep
 from sottovoce.estimators.persistence import save_model
-from sottovoce.exceptions import SottovoceError
+from sottovoce.exceptions import ParameterError, SottovoceError
 from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.collector.tokens import make_secret_file
 from sottovoce.local.device.randomizer import DeviceStore
@@ -158,7 +158,8 @@ def test_a_key_is_made_whole_or_not_at_all(tmp_path, make):
     said = in_child(lambda: in_words(lambda: make(path)), largest_file=10)
     assert f"{path}: cannot".encode() in said
     (tmp_path / "key.pub").symlink_to("nowhere")  # which nothing is written through
-    in_words(lambda: make_key(path))
+    with pytest.raises(ParameterError, match=r"key\.pub: the file exists"):
+        make_key(path)
     assert contents(tmp_path) == {}
     (tmp_path / "key.pub").unlink()
     make(path)

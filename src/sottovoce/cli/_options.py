@@ -169,7 +169,7 @@ def _check_written(
 ) -> None:
     """Complete the paths of files to write, and refuse those that are read from, are one, or cannot be written."""
     sources = set(map(os.path.realpath, read))
-    seen: dict[Path, str] = {}
+    seen: dict[str, str] = {}
     for parameter, declared in written.items():
         name, value = declared.param_decls[0], given[parameter]
         path = value if isinstance(value, Path) else None
@@ -178,10 +178,10 @@ def _check_written(
             given[parameter] = path if declared.always else value
         if path is None:
             continue
-        other = seen.setdefault(path.resolve(), name)
+        other = seen.setdefault(place := os.path.realpath(path), name)
         if other != name:
             raise ParameterError(f"{other} and {name} are the same file, {path}. Choose another path for one of them.")
-        if os.path.realpath(path) in sources:
+        if place in sources:
             raise ParameterError(f"{name} {path}: this is a file to read from. Choose another path.")
         check_writable(name, path, overwrite=overwrite)
 

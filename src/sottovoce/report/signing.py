@@ -45,7 +45,7 @@ def make_key(path: str | Path) -> Path:
         _serialization.Encoding.PEM, _serialization.PublicFormat.SubjectPublicKeyInfo
     )
     for place in (path, public):
-        if place.exists():
+        if place.exists() or place.is_symlink():
             raise ParameterError(f"{place}: the file exists. A key is never replaced: choose another name.")
     try:
         write_new(path, hidden)
