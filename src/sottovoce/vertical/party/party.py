@@ -50,6 +50,7 @@ from sottovoce.vertical.wire import MOST_REASON, Frame, Message, Refused, decode
 
 _LOG: Final = logging.getLogger(__name__)
 FAILED: Final = "it failed there; the party's own log says more"
+MOST_PLACES: Final = 12  # of where an error came from, the innermost: a log takes so much of one line
 _ELSEWHERE: Final = "it was made in another process; make the party in the one that uses it"
 
 
@@ -380,7 +381,7 @@ class Party:
         except (MachineError, StorageError):
             raise
         except (Exception, SystemExit) as error:  # its message could quote a row, and its class tell about one
-            places = "".join(traceback.format_tb(error.__traceback__))
+            places = "".join(traceback.format_tb(error.__traceback__, -MOST_PLACES))
             _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
             answer = Refused(FAILED).encode()
         owed = step.release

@@ -219,18 +219,23 @@ def test_whoever_is_refused_again_and_again_does_not_fill_the_log(tmp_path, capl
 
 
 @pytest.mark.parametrize("broken", [SystemExit(3), RuntimeError("row 17")])
-def test_whatever_a_handler_ends_with_there_is_a_reply_and_one_charge(tmp_path, monkeypatch, broken):
+def test_whatever_a_handler_ends_with_there_is_a_reply_and_one_charge(tmp_path, monkeypatch, broken, caplog):
     """A library that ends the process ends a thread of a line alone: the coordinator would wait."""
     site = Open(tmp_path, '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n')
     book = make_ledger(tmp_path)
     line = Line(site)
 
-    def fail(*_, **__):
+    def fail(*_, depth=99, **__):
+        if depth % 2:
+            return fail(depth=depth - 1)
+        if depth:
+            return fail(depth=depth - 1)
         raise broken
 
     monkeypatch.setattr(ReleasedLabelsPlan, "solve", fail)
     raw = line.frame(TRAIN)
     first = site.handle(raw)
+    assert any("raise broken" in record.getMessage()[:5000] for record in caplog.records)  # all that a log takes
     assert decode(first).reason == "it failed there; the party's own log says more"
     assert site.handle(raw) == first
     assert isinstance(line.ask(Describe()), Description)

@@ -19,7 +19,7 @@ from sottovoce.vertical.flare.site import PURPOSES, Caps, Site
 from sottovoce.vertical.mechanisms import NAMES
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.party import FAILED, Party
+from sottovoce.vertical.party.party import FAILED, MOST_PLACES, Party
 from sottovoce.vertical.wire import Frame, Refused, code_of, refusal
 
 _LOG: Final = logging.getLogger(__name__)
@@ -227,5 +227,5 @@ def _quoted(value: object) -> str:
 
 
 def _places(error: BaseException) -> str:
-    """Return where an error came from, without its message, which could quote a row."""
-    return "".join(traceback.format_tb(error.__traceback__))
+    """Return where an error came from, without its message, which could quote a row; the innermost places of many."""
+    return "".join(traceback.format_tb(error.__traceback__, -MOST_PLACES))
