@@ -206,13 +206,15 @@ def test_a_table_that_cannot_be_read_is_quoted_nowhere(tmp_path, caplog):
 
 def test_whoever_is_refused_again_and_again_does_not_fill_the_log(tmp_path, caplog):
     """Of each place in the code so many lines an hour are taken, then how many there were; others are not held back."""
-    site, seldom = Open(tmp_path), Seldom()
+    site, seldom = Open(tmp_path, "[caps]\nrounds = 1\n"), Seldom()
     for _ in range(1000):
         site.reason_unsigned(b"x" * 50_000, "y" * 50_000)
-    site.reason(Frame(new_session(), 1, ShowColumns().encode()).encode())
-    *lines, last = filter(seldom.filter, caplog.records)
+    for _ in range(2):
+        site.reason(Frame(new_session(), 1, ShowColumns().encode()).encode())
+    *lines, last, beyond = filter(seldom.filter, caplog.records)
     assert len(lines) == 20
     assert "refused in run job1: ShowColumns" in last.getMessage()
+    assert "refused in run job1: its owner allows this coordinator 1 requests" in beyond.getMessage()
     lines[0].created += 3600
     assert seldom.filter(lines[0])
     assert lines[0].getMessage().startswith("(980 more like this one before it) refused in run")

@@ -194,7 +194,7 @@ class Door:
 
     def _turned_away(self, run: _Run, reason: str, raw: object, caller: object, kind: str = "") -> bytes:
         """Write down what did not reach the party, and return what is said of it."""
-        _LOG.warning("refused in run %s: %s", run.end.run, reason)
+        _LOG.warning("refused in run %s: %s", run.end.run, reason, stacklevel=2)  # strangers silence no others
         self._register.turn_away(
             reason, run=run.end.run, coordinator=self._kit.federation.coordinator, purpose=run.purpose[:100],
             caller=_plain(caller), kind=kind, n_bytes=len(raw) if isinstance(raw, (bytes, bytearray)) else 0,
