@@ -92,15 +92,15 @@ class Register:
     def begin(self, run: str) -> bool:
         """Write down that a run begins; return False where it began before, in whatever process, asked or not."""
         with self._lock:
+            self._file.execute("PRAGMA synchronous=FULL")  # after a power cut it began, too, whoever reads meanwhile
             is_new = self._file.execute(
                 "INSERT OR IGNORE INTO begun SELECT :run WHERE NOT EXISTS (SELECT 1 FROM requests WHERE run = :run)",
                 {"run": run},  # of runs before this table was there the requests alone tell
             ).rowcount == 1  # fmt: skip
+            self._file.execute("PRAGMA synchronous=NORMAL")
             if is_new:  # whoever sends again what once began one brings no new lines
                 self._at_the_door.clear()
-        if is_new:
-            self.settle()  # after a power cut it began, too
-        return is_new
+            return is_new
 
     def enter(self, caps: Caps, coordinator: str, n_bytes: int, **facts: str | int) -> tuple[int, str]:
         """Write a request down before it is answered; return a number for `answered`, and a shortage.

@@ -2,6 +2,7 @@
 
 import stat
 import threading
+import time
 
 import pytest
 
@@ -106,8 +107,12 @@ def test_a_run_begins_once_and_whoever_sends_its_beginning_again_does_not_fill_t
     with Register(tmp_path / "register.db")._file as before:  # of a version that wrote down no beginnings
         before.execute("DROP TABLE begun")
         before.execute("INSERT INTO requests VALUES (1, 0, 'old', '', '', '', '', 0, '', 0, 0, '', '', 1)")
-    register = Register(tmp_path / "register.db")
+    register, reader = Register(tmp_path / "register.db"), Register(tmp_path / "register.db", read_only=True)
+    reader._file.execute("BEGIN")
+    assert len(reader.runs()) == 1
+    start = time.monotonic()
     assert [register.begin(run) for run in ("old", "job1", "old", "job1", "job2")] == [False, True, False, False, True]
+    assert time.monotonic() - start < 5.0  # nobody who reads, or copies, holds a run up
     for _ in range(50):
         assert not register.begin("job1")
         register.turn_away("it began before", run="job2")
