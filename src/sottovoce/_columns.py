@@ -25,8 +25,7 @@ class _CellError(DataError, TypeError):
 
 
 def refuse_by_type(X: Any) -> None:
-    """Refuse what is no table, names of two columns, and times and complex numbers, which numpy reads as numbers."""
-    refuse_no_table(X)
+    """Refuse names that two columns have, and times and complex numbers, which numpy would read as numbers."""
     refuse_same_names(X)
     kinds = [getattr(X, "dtype", None), *(kind for _, kind in typed_columns(X))]
     if any(_READ_AS_NUMBER.search(str(kind)) for kind in kinds):
@@ -40,7 +39,7 @@ def refuse_no_table(X: Any) -> None:
         kind, remedy = "a structured array", "numpy.lib.recfunctions.structured_to_unstructured(X)"
     elif kind in _LATER:
         remedy = _LATER[kind]
-    elif isinstance(X, Mapping):
+    elif isinstance(X, Mapping) and not hasattr(X, "shape"):  # a sparse matrix by its keys is one, too
         remedy = "pandas.DataFrame(X)"
     elif isinstance(X, (str, PathLike)):
         remedy = "the rows of the file, as pandas.read_csv returns them"
@@ -104,6 +103,8 @@ def as_array(X: Any, dtype: Any = None) -> NDArray[Any]:
 
 def typed_columns(X: Any) -> list[tuple[Any, Any]]:
     """Return name and type of each column of a data frame of pandas, polars or Arrow; none of anything else."""
+    if type(X).__name__ in _LATER:
+        return []
     if hasattr(X, "schema") and hasattr(X, "column_names"):
         return list(zip(X.column_names, X.schema.types, strict=True))
     names = getattr(X, "columns", None)

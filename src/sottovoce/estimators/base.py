@@ -281,7 +281,6 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
 
         ``bounded``: whether weights or persons bound what copies of a row do.
         """
-        refuse_no_table(X)
         asked = callers(X)
         if asked.copies and not bounded and not (isinstance(self.epsilon, float) and self.epsilon == math.inf):
             raise ParameterError(
@@ -293,6 +292,7 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = (self.ledger is not None or self.dataset is not None) and is_charged(self.ledger, self.dataset)
         streams, steps = Streams(None if asked.is_seeded else self.random_state), asked.steps if plan.is_private else ()
+        refuse_no_table(X)
         self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:
@@ -401,6 +401,7 @@ def absent(message: str) -> Any:
 def size_before_reading(X: Any, least: int = 1) -> tuple[int, int] | None:
     """Return the public size; None for what is no table or has too few rows, which is refused where it is read."""
     try:
+        refuse_no_table(X)
         size = public_size(X)
     except (TypeError, ValueError):
         return None

@@ -17,7 +17,7 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sottovoce._columns import refuse_by_cell, refuse_by_type, refuse_texts, typed_columns
+from sottovoce._columns import refuse_by_cell, refuse_by_type, refuse_no_table, refuse_texts, typed_columns
 from sottovoce._entries import entries, refuse_no_column
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import pa
@@ -161,6 +161,7 @@ def read_features(estimator: Any, X: Any) -> Any:
 
 def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     """Return X as scikit-learn's `validate_data` does; where it cannot, columns whose type is no number are named."""
+    refuse_no_table(X)
     refuse_by_type(X)
     refuse_by_cell(X)
     refuse_masked("X", X)
