@@ -3,6 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping
 from collections.abc import Set as AnySet
+from contextlib import contextmanager
 from itertools import chain
 from os import PathLike
 from typing import Any, Final
@@ -47,6 +48,17 @@ def refuse_no_table(X: Any) -> None:
         remedy = "an array, a data frame or a list of rows"
     if remedy:
         raise DataError(f"{_NO_TABLE} Got {kind}; give {remedy}.")
+
+
+@contextmanager
+def one_dimension_refused() -> Iterator[None]:
+    """Tell what scikit-learn refuses for its dimension without the cells, which it repeats."""
+    try:
+        yield
+    except ValueError as error:
+        if not str(error).startswith("Expected 2D"):
+            raise
+        raise DataError(f"{_NO_TABLE} Reshape your data: X.reshape(-1, 1) is one column.") from None
 
 
 def refuse_by_cell(X: Any) -> None:

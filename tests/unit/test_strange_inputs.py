@@ -136,6 +136,7 @@ NO_TABLES = {
     "rows that are made later": ((row for row in X), "a list of rows"),
     "a file": (Path("people.csv"), "the rows of the file"),
     "nothing": (None, "a list of rows"),
+    "one column": (X[:, 0], "X.reshape(-1, 1)"),
 }  # fmt: skip
 READERS = {
     "fit": lambda table: MODELS["logistic"]().fit(table, Y),

@@ -16,7 +16,14 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import Bunch
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
-from sottovoce._columns import as_array, refuse_by_type, refuse_no_table, refuse_same_names, refuse_texts
+from sottovoce._columns import (
+    as_array,
+    one_dimension_refused,
+    refuse_by_type,
+    refuse_no_table,
+    refuse_same_names,
+    refuse_texts,
+)
 from sottovoce._entries import entries
 from sottovoce._groups import person_codes
 from sottovoce._optional import loaded
@@ -500,7 +507,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         if hasattr(X, "columns") or getattr(getattr(X, "dtype", None), "kind", "") == "c":
             refuse_by_type(X)
         checks = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False, "ensure_min_samples": least}
-        return validate_data(self, X, reset=reset, **checks)
+        with one_dimension_refused():
+            return validate_data(self, X, reset=reset, **checks)
 
     def _prototype(self) -> Any:
         return self.steps[-1][1]

@@ -17,7 +17,14 @@ from sklearn.utils.validation import (
     validate_data,
 )
 
-from sottovoce._columns import refuse_by_cell, refuse_by_type, refuse_no_table, refuse_texts, typed_columns
+from sottovoce._columns import (
+    one_dimension_refused,
+    refuse_by_cell,
+    refuse_by_type,
+    refuse_no_table,
+    refuse_texts,
+    typed_columns,
+)
 from sottovoce._entries import entries, refuse_no_column
 from sottovoce._numerics import PIECE, Vector
 from sottovoce._optional import pa
@@ -166,7 +173,8 @@ def numbers(estimator: Any, X: Any, **checks: Any) -> Any:
     refuse_by_cell(X)
     refuse_masked("X", X)
     try:
-        with np.errstate(over="ignore", invalid="ignore"):  # of their sum, by which it looks for NaN
+        # of their sum, by which it looks for NaN
+        with one_dimension_refused(), np.errstate(over="ignore", invalid="ignore"):
             return validate_data(estimator, X, **{"ensure_min_samples": least_rows(estimator)} | checks)
     except (TypeError, ValueError, OverflowError) as error:
         refuse_texts(X, by_cell=True)
