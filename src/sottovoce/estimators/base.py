@@ -126,8 +126,10 @@ def planned(estimator: Any, *sizes: int) -> Any:
     kind: Any = type(estimator)
     given = estimator.get_params(deep=False)
     given = {name: value for name, value in given.items() if name not in LEFT_OUT}
+    # what plans of a subclass of somebody else follow from is not known
+    shared = kind.plan_follows_from_arguments and kind.__module__.startswith(f"{__package__}.")
     # with n_public the number of rows is secret, or may be: nothing is kept of it
-    if not kind.plan_follows_from_arguments or given.get("n_public") is not None or not are_plain(*given.values()):
+    if not shared or given.get("n_public") is not None or not are_plain(*given.values()):
         return estimator.plan_for(*sizes)
     return _planned(kind, kind.plan_for, Written(given), *sizes)
 

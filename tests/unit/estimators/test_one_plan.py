@@ -83,7 +83,7 @@ def test_parameters_are_checked_without_a_table(planned, noise_is_forbidden):
     model, _ = MODELS["ridge"]
     seen = planned(model)
     with pytest.raises(ParameterError, match="tol must be"):
-        sv.DPRidge(**model.get_params() | {"tol": -1.0}).fit("no table", None)
+        sv.DPRidge(**model.get_params() | {"tol": -1.0}).fit(["no table"], None)
     assert seen == [(1, 1, 1)]
 
 
@@ -105,6 +105,20 @@ def test_an_option_is_planned_with_in_double_precision_whatever_its_type_is(kind
     assert plan.summary() == same.summary()
     assert plan.event == same.event
     assert accountant_for(plan.event).epsilon(plan.event, PUBLIC["delta"]) <= PUBLIC["epsilon"] * (1.0 + 1e-9)
+
+
+def test_what_a_subclass_plans_by_has_its_say_in_each_fit():
+    class Other(sv.DPLogisticRegression):
+        times = 1.0
+
+        def _facts(self, n_samples, *, private):
+            facts = super()._facts(n_samples, private=private)
+            return facts | {"alpha": self.times * facts["alpha"]}
+
+    model, found = Other(**PUBLIC, **CLASSES, data_norm=2.0, random_state=0), []
+    for model.times in (1.0, 1e3):
+        found.append(model.fit(X, Y).coef_)
+    assert not np.array_equal(*found)
 
 
 def test_classes_that_a_receipt_cannot_read_back_are_refused():
