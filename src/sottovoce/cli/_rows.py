@@ -22,6 +22,7 @@ from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Layout, Schema, Table
 from sottovoce.tables.cells import is_text
+from sottovoce.tables.dates import DateColumn
 from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.table import BatchedTable
 
@@ -137,6 +138,10 @@ def open_rows(
         used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
     for name in used:
         table.cells(name)  # says which columns there are
+    for column in [*schema.feature_columns, *([schema.require_target()] if labelled else [])]:
+        cells = table.cells(column.name)
+        if not (cells.is_dated and isinstance(column, DateColumn)):
+            cells.plain()  # refuses a type that cannot be read, before a charge
     if labelled and schema.unit is not None:
         table.cells(schema.unit).refuse_as_names()
     note_unused(table, {*schema.column_names, *used})

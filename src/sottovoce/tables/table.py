@@ -112,7 +112,7 @@ class Table:
             near = "." if cause else f" ({some}).{nearest(name, names)}"
             raise TableError(
                 f"{self.source}: there is no column {name!r} among its {len(names)}{near}"
-                f"{cause or ' Add the column to the table, or correct its name in the schema.'}"
+                f"{cause or ' Add the column to the table, or correct its name where you wrote it.'}"
             )
         return Cells(name, self.data.column(name), self.source, self.line)
 
@@ -124,6 +124,8 @@ class Table:
     def text(self, chosen: Mask, layout: Layout) -> str:
         """Return some rows as CSV that reads the same with this layout.
 
+        Columns of lists and the like are left out: no cell of CSV holds them, and no schema uses them.
+
         Raises
         ------
         TableError
@@ -133,8 +135,9 @@ class Table:
         options = pa.csv.WriteOptions(
             include_header=layout.header, delimiter=layout.delimiter or ",", quoting_style="needed"
         )
+        written = self.data.select([field.name for field in self.data.schema if not pa.types.is_nested(field.type)])
         try:
-            pa.csv.write_csv(self.data.filter(pa.array(chosen)), buffer, options)
+            pa.csv.write_csv(written.filter(pa.array(chosen)), buffer, options)
         except pa.ArrowException as error:
             raise TableError(
                 f"{self.source}: rows cannot be written as CSV: {str(error).partition(chr(10))[0]}. Drop the column."

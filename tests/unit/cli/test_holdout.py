@@ -1,19 +1,25 @@
 """Rows that are set aside: by coins that know nothing of them, people whole, nothing read before it is asked for."""
 
 from contextlib import nullcontext
-from datetime import date
+from datetime import date, time, timedelta
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
+from click.testing import Result
+from typer.testing import CliRunner
 
 from sottovoce.cli import _rows
 from sottovoce.cli._options import Reading
 from sottovoce.cli._rows import OpenedTable, open_rows
+from sottovoce.cli.app import app
 from sottovoce.cli.fit import split_by_coins
 from sottovoce.exceptions import ParameterError, SchemaError
+from sottovoce.ledger import Ledger
 from sottovoce.tables import IgnoredColumn, NumericColumn, Schema
 
 N = 200
@@ -74,6 +80,30 @@ def test_what_a_text_would_say_otherwise_is_not_set_aside(tmp_path: Path, cell: 
     opened = open_rows(schema, Reading(None, None, None, 0, None), tmp_path / "t.parquet", quiet=True)
     with nullcontext() if isinstance(cell, str) else pytest.raises(SchemaError, match=r"\[columns\.x\] says how texts"):
         opened.refuse_unwritable()
+
+
+def fitted(folder: Path, columns: dict[str, Any], target: str, *options: object) -> Result:
+    pq.write_table(pa.table(columns), folder / "t.parquet")
+    (folder / "schema.toml").write_text(Schema.from_columns({"x": (0, 1), "y": (0, 2)}, target=target).to_toml())
+    line = ["fit", folder / "t.parquet", "--schema", folder / "schema.toml", "--epsilon", 1, "--delta", 1e-5]
+    return CliRunner().invoke(app, list(map(str, [*line, "--out", folder / "m.json", *options])))
+
+
+def test_cells_that_no_csv_holds_stand_in_the_way_of_nothing(tmp_path: Path) -> None:
+    columns = {"lists": [[1]] * N, "x": [0.5] * N, "y": [1.0] * N, "records": [{"a": 1}] * N}
+    done = fitted(tmp_path, columns, "y", "--holdout", 0.5, "--holdout-out", tmp_path / "rest.csv")
+    assert done.exit_code == 0, done.output
+    assert list(pd.read_csv(tmp_path / "rest.csv").columns) == ["x", "y"]
+
+
+@pytest.mark.parametrize("cell", [[1.0], {"a": 1.0}, time(1), date(2020, 1, 1), timedelta(1)])
+@pytest.mark.parametrize("target", ["x", "y"])
+def test_a_type_that_cannot_be_read_is_told_before_a_charge(tmp_path: Path, cell: object, target: str) -> None:
+    ledger = Ledger(f"sqlite:///{tmp_path / 'l.db'}")
+    ledger.create("d", epsilon=9, delta=1e-3)
+    done = fitted(tmp_path, {"x": [cell] * N, "y": [1.0] * N}, target, "--ledger", ledger.url, "--dataset", "d")
+    assert done.exit_code == 2 and "column 'x': values of type" in done.output
+    assert ledger.spent("d")[0] == 0
 
 
 @pytest.mark.parametrize("opened", [False], indirect=True)
