@@ -499,8 +499,9 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             refuse_same_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
+        first = next(step for _, step in self.steps if not _is_nothing(step))
         if isinstance(X, (list, tuple)):  # of one type whatever the rows hold: a step may treat whole numbers otherwise
-            if not hasattr(next(step for _, step in self.steps if not _is_nothing(step)), "schema"):
+            if not hasattr(first, "schema"):
                 return numbers(self, X, reset=reset, **ROWS)
             X = as_array(X, object)
         # of polars or Arrow, whose times numpy would read as numbers
@@ -508,7 +509,10 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             refuse_by_type(X)
         checks = {"accept_sparse": "csr", "dtype": None, "ensure_all_finite": False, "ensure_min_samples": least}
         with one_dimension_refused():
-            return validate_data(self, X, reset=reset, **checks)
+            rows = validate_data(self, X, reset=reset, **checks)
+        if rows.dtype.kind == "O" and hasattr(X, "columns") and isinstance(first, (DPScaler, DPLinearEstimator)):
+            return numbers(self, X, reset=reset, **ROWS)  # as these do, with names, which an array has not
+        return rows
 
     def _prototype(self) -> Any:
         return self.steps[-1][1]

@@ -83,7 +83,7 @@ OWN = [
 )
 def test_parameters_are_checked_before_the_data_are_read(make, changed, message):
     with pytest.raises(ParameterError, match=message):
-        make(**changed).fit("not a table", None)
+        make(**changed).fit(np.array("not a table"), None)  # whose type alone is no reason
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf, -math.inf])
@@ -216,8 +216,10 @@ def test_columns_without_numbers_are_named_and_no_cell_is_shown(holder, use):
         except ValueError as error:
             said = "".join(traceback.format_exception(error, limit=0))
             assert not re.search(f"{SECRET}|2020|33 days", said)
+            is_named = holder not in ("array", "lists", "typed", "sparse") and use != "transform back"
+            name = "'b'" if is_named else "'b'|0|1|all"
             assert re.search(
-                r"^X has columns whose type is no number: ('b'|0|1|all) \(.*\)\. sottovoce.SchemaEncoder makes|"
+                rf"^X has columns whose type is no number: ({name}) \(.*\)\. sottovoce.SchemaEncoder makes|"
                 r"^X must be a table: rows of|^Found array with dim 3|^Input X .*contains (NaN|inf)", str(error)
             )  # fmt: skip
         else:
