@@ -124,9 +124,9 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     rows, step = looked_at(table)
     markers = {*layout.missing, *_USUAL_MISSING}
     looks = {name: Look(rows.cells(name), markers, is_target=name == target) for name in rows.column_names}
-    proposals = {name: _propose(look) for name, look in looks.items()}
     occurring: set[str] = set().union(*(look.occurring for look in looks.values()))
     seen = [marker for marker in _USUAL_MISSING if marker in occurring and marker not in layout.missing]
+    proposals = {name: _propose(look, (*layout.missing, *seen)) for name, look in looks.items()}
     facts = {"target": target, "table": replace(layout, missing=(*layout.missing, *seen)).to_dict() or None}
 
     def comment(*path: str) -> str:
@@ -276,18 +276,19 @@ class Numbers:
             self.has_others_below_0 = bool(np.any((self.rows > self.low) & (self.rows < 0.0)))
 
 
-def _propose(look: Look) -> _Proposal:
+def _propose(look: Look, missing: tuple[str, ...]) -> _Proposal:
+    """Describe a column, in a draft that takes the texts ``missing`` for missing values."""
     name, counts = look.name, look.counts
     if look.is_target and look.n_present == 0 and not look.unreadable:
         raise TableError(f"the target column {name!r} holds no value. Choose another target.")
-    if why := look.unreadable or ("" if look.is_target else _why_not(look)):
+    if why := look.unreadable or ("" if look.is_target else _why_not(look, missing)):
         return IgnoredColumn(name), why
     if not look.is_target and look.days and (look.numbers is None or _may_be_days(look, look.numbers)):
         return _propose_for_days(look)
     if counts is not None and {text.lower() for text in counts} <= {"true", "false"}:
         return CategoricalColumn(name, categories=(False, True)), ""
     if look.numbers is not None:
-        return _propose_for_numbers(look, look.numbers)
+        return _propose_for_numbers(look, look.numbers, missing)
     if counts is None:
         raise TableError(
             f"the target column {name!r} holds more than {_MOST_CLASSES} different texts. Choose another target, or "
@@ -298,7 +299,7 @@ def _propose(look: Look) -> _Proposal:
     return CategoricalColumn(name, categories=tuple(sorted(counts))), note
 
 
-def _why_not(look: Look) -> str:
+def _why_not(look: Look, missing: tuple[str, ...]) -> str:
     """Return why a column is no feature, or "" where it may be one."""
     numbers, counts = look.numbers, look.counts
     is_coded = counts is not None and len(counts) <= _MOST_CODES
@@ -316,8 +317,8 @@ def _why_not(look: Look) -> str:
         return "dates with two digits of the year or a name of the month? Write them as 2020-12-31"
     if look.words and look.rest.rows.size and not is_coded:
         low, high = round_outward(look.rest.low, look.rest.high)
-        words = ", ".join(toml_value(word) for word in sorted(look.words))
-        how = f'missing = ["", {words}] in [table], and here type = "numeric" and bounds = [{low:g}, {high:g}]'
+        marks, words = toml_value([*missing, *sorted(look.words)]), ", ".join(map(toml_value, sorted(look.words)))
+        how = f'missing = {marks} in [table], and here type = "numeric" and bounds = [{low:g}, {high:g}]'
         return f"numbers but for {words}? Then write {how}"
     if numbers is None and not look.repeats and look.n_present >= _FEWEST_FOR_IDENTIFIER:
         return "no value repeats: identifiers?"
@@ -340,7 +341,7 @@ def _propose_for_days(look: Look) -> _Proposal:
     return DateColumn(look.name, bounds=bounds, format=form), "; ".join(notes)
 
 
-def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
+def _propose_for_numbers(look: Look, numbers: Numbers, missing: tuple[str, ...]) -> _Proposal:
     name, low, high, n_rows = look.name, numbers.low, numbers.high, look.n_present
     written = {} if look.notation is None else look.notation.entries()
     marks = ", ".join(f'{key} = "{mark}"' for key, mark in written.items())
@@ -354,9 +355,8 @@ def _propose_for_numbers(look: Look, numbers: Numbers) -> _Proposal:
     if numbers.whole and not look.is_target and n_rows >= _FEWEST_FOR_IDENTIFIER and look.may_be_names:
         note = f'{note}{"; " * bool(note)}identifiers? Then type = "ignore"; or whose row it is? See unit above'
     if code := _missing_code(numbers):
-        note = (
-            f'{note}{"; " * bool(note)}{code}: a code of missing values? Then write missing = ["", "{code}"] in [table]'
-        )
+        how = f"missing = {toml_value([*missing, code])} in [table]"
+        note = f"{note}{'; ' * bool(note)}{code}: a code of missing values? Then write {how}"
     bounds = round_outward(low, high)
     if not look.is_target and low >= 0 and high - low > _SKEW * (numbers.median - low + 1):
         skewed = f"very skewed; {note}" if note else "very skewed"

@@ -1,5 +1,6 @@
 """Drafts: they fit the table they were made from, mark what came from it, and cannot be trained on unconfirmed."""
 
+import re
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -176,6 +177,14 @@ def test_a_number_of_nines_far_from_all_others_may_be_a_code(tmp_path: Path, cod
     assert "a code of" not in draft(data, tmp_path, layout=Layout(missing=("", code)))[0]
     others = np.linspace(min(int(code), 0), max(int(code), 40), 400).round()  # such as degrees of frost
     assert "a code of" not in draft(pd.DataFrame({"x": others}), tmp_path)[0]
+
+
+@pytest.mark.parametrize("seen", [[], ["NA"], ["?", "NA"]])
+def test_what_is_to_be_missing_stands_beside_all_that_is(tmp_path: Path, seen: list[str]) -> None:
+    data = pd.DataFrame({"x": [-999, *range(42)], "z": ["unknown", *seen, *range(1, 43 - len(seen))]})
+    lines = re.findall(r"write (missing = .*?\]) in", draft(data, tmp_path, layout=Layout(missing=("", "none")))[0])
+    proposed, known = [set(tomllib.loads(line)["missing"]) for line in lines], {"", "none", *seen}
+    assert proposed == [known | {"-999"}, known | {"unknown"}]
 
 
 @pytest.mark.parametrize("values", [range(17, 90), np.arange(300) / 7], ids=["few", "many"])
