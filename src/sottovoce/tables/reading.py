@@ -46,6 +46,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
         raise TableError(
             f"{path}: the name does not tell the format (known endings: {', '.join(_FORMAT_OF_SUFFIX)}, text also "
             'with .gz or .bz2). Give format="csv" or format="parquet". Another format has to be saved as one of these; '
+            "a file of DuckDB is duckdb:///FILE, with a query; "
             "LIBSVM text, which has no named columns, is read in Python, with sklearn.datasets.load_svmlight_file."
         )
     return found

@@ -118,6 +118,7 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "nested Parquet": ("t.parquet", parquet({**FRAME, "a": [[1], [2]]}), "", 'type = "ignore"'),
     "Parquet without a column": ("t.parquet", parquet({"a": [1], "b": ["x"]}), "", "no column 'c'"),
     "unknown ending": ("t.xlsx", b"PK\x03\x04", "", "Another format has to be saved as one"),
+    "DuckDB by its name": ("t.duckdb", b"", "", "a file of DuckDB is duckdb:///FILE, with a query"),
     "LIBSVM in bzip2": ("t.svm.bz2", b"1 1:2\n", "", "LIBSVM text, which has no named columns, is read in Python"),
 }  # fmt: skip
 
