@@ -150,8 +150,7 @@ READERS = {
 
 
 @pytest.mark.parametrize(
-    ("reader", "name"),
-    # a model of somebody else may begin with a DictVectorizer
+    ("reader", "name"),  # a model of somebody else may begin with a DictVectorizer
     [both for both in product(READERS, NO_TABLES) if both != ("evaluate", "rows by name")],
 )
 def test_what_is_no_table_is_refused_with_what_to_give_and_without_a_cell(reader, name):
