@@ -35,7 +35,7 @@ def opened(request: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Ope
     numbers = NumericColumn("x", bounds=(0, N)), NumericColumn("y", bounds=(0, N)), IgnoredColumn("who")
     unit: dict[str, Any] = {"unit": "who", "max_rows_per_unit": 1} if request.param else {}
     schema = Schema(numbers, target="y", **unit)
-    return open_rows(schema, Reading(None, None, None, 0, None), path, quiet=True)
+    return open_rows(schema, Reading(None, None, None, 0, None, None), path, quiet=True)
 
 
 @pytest.mark.parametrize("share", [0.3, 0.5])
@@ -77,7 +77,7 @@ def test_what_a_text_would_say_otherwise_is_not_set_aside(tmp_path: Path, cell: 
     facts = {"part": "month", "format": "%d.%m.%Y"} if isinstance(cell, date) else {"bounds": (0, 9), "decimal": ","}
     pd.DataFrame({"x": [cell], "y": [1.0]}).to_parquet(tmp_path / "t.parquet")
     schema = Schema.from_columns({"x": facts, "y": (0, 9)}, target="y")
-    opened = open_rows(schema, Reading(None, None, None, 0, None), tmp_path / "t.parquet", quiet=True)
+    opened = open_rows(schema, Reading(None, None, None, 0, None, None), tmp_path / "t.parquet", quiet=True)
     with nullcontext() if isinstance(cell, str) else pytest.raises(SchemaError, match=r"\[columns\.x\] says how texts"):
         opened.refuse_unwritable()
 
