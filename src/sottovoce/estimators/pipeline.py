@@ -323,7 +323,6 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         self.check_groups(X, groups)
         self.checked()[0].check_weights(X, sample_weight)
         rows = {name: one for name, one in (("sample_weight", sample_weight), ("groups", groups)) if one is not None}
-        refuse_no_table(X)
         self._example = example_of(X)
         refuse_same_names(X)
         if isinstance(X, OutsideTable):
