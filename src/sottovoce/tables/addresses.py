@@ -201,7 +201,7 @@ def _wrapped(shown: str) -> Iterator[None]:
 
 
 def first_line(error: object) -> str:
-    return str(error).partition("\n")[0].rstrip(".") + "."
+    return str(error).partition("\n")[0].rstrip(".!") + "."
 
 
 def words_of(error: BaseException) -> str:
