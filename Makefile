@@ -28,7 +28,7 @@ SBOM_EXTRAS ?=
 PYTHON_OLDEST ?= $(or $(shell command -v python3.11),$(PYTHON))
 
 .PHONY: demo demo-vertical
-.PHONY: quick part test test-slow test-vertical recipes oldest newest matrix lint docs bench bench-full
+.PHONY: quick part test test-slow test-vertical recipes outside oldest newest matrix lint docs bench bench-full
 .PHONY: dist sbom clean
 
 # what a user installs, and pandas, matplotlib and statsmodels for table and picture: some 850 MB, half a minute on two cores
@@ -107,6 +107,27 @@ recipes: .venv-recipes/.ready
 	.venv-recipes/bin/$(PIP) --no-deps -e .
 	touch $@
 
+# checkers of privacy that others wrote, each at one commit of its own repository, on our mechanisms and solvers
+CHECKERS := ObliviousAI/dp-recorder@85d189ebd7ff81a52984708322ee2c2d8c479db4 \
+  eth-sri/Delta-Siege@358377f41932cd94e1050cd9670dd7baf1b7eb89 \
+  google/differential-privacy@b5b0286e313b64a692abfc8c528d54ef47d960a0
+CHECKERS_FROM ?= https://github.com
+CHECKED := $(CURDIR)/.venv-outside/src
+outside: .venv-outside/.ready
+	PYTHONPATH="$(CHECKED)/dp-recorder/src:$(CHECKED)/Delta-Siege:$(CHECKED)/differential-privacy/python/dp_auditorium" \
+	  .venv-outside/bin/python -m pytest -n auto --dist worksteal tests/outside
+
+.venv-outside/.ready: requirements-dev.lock pyproject.toml
+	rm -rf .venv-outside
+	$(PYTHON) -m venv .venv-outside
+	.venv-outside/bin/$(PIP) -r requirements-dev.lock absl-py etils optuna
+	.venv-outside/bin/$(PIP) --no-deps --no-build-isolation -e .
+	for each in $(CHECKERS); do \
+	  name=$${each%@*}; at=.venv-outside/src/$${name#*/}; \
+	  git clone --quiet $(CHECKERS_FROM)/$$name $$at && git -C $$at checkout --quiet $${each#*@} || exit 1; \
+	done
+	touch $@
+
 # the lowest versions that pyproject.toml allows, run by the smoke tests; tools are those of the lock
 oldest: .venv-oldest/.ready
 	.venv-oldest/bin/python -m pytest -n auto --dist worksteal -W default $(SMOKE)
@@ -179,4 +200,4 @@ $(DOCS_READY): $(READY) requirements-docs.lock
 	touch $(DOCS_READY)
 
 clean:
-	rm -rf $(VENV) $(DEMO) .venv-recipes .venv-oldest .venv-newest .venv-mutants .mutants demo demo-vertical dist site docs/tutorials docs/api/generated docs/api/commands src/sottovoce/__pycache__/sottovoce-*
+	rm -rf $(VENV) $(DEMO) .venv-recipes .venv-outside .venv-oldest .venv-newest .venv-mutants .mutants demo demo-vertical dist site docs/tutorials docs/api/generated docs/api/commands src/sottovoce/__pycache__/sottovoce-*
