@@ -13,7 +13,7 @@ from sottovoce.vertical.wire import Message, Refused
 HEAD = """# Messages of vertical training
 
 A *request* goes from the coordinator to a party. The *reply* goes back. Any request may be answered by `Refused`
-instead. Requests are listed by the folder that they belong to.
+instead. Requests are listed by the file that they belong to.
 
 A party answers a request only if its owner allows one of the names in the last column: `Party(..., answers=...)`. A
 dash is always answered, because all that it gives away is public.
@@ -51,7 +51,7 @@ def lines() -> Iterator[str]:
     replies: set[type[Message]] = {Refused}
     homes: dict[str, list[type[Request]]] = {}
     for request in ANSWERS_TO:
-        homes.setdefault(request.__module__.split(".")[-2], []).append(request)
+        homes.setdefault(request.__module__.split(".")[-1], []).append(request)
     for home, requests in homes.items():
         yield f"\n## {home}\n\n| code | request | fields | what it asks | reply | allowed by |\n{'| --- ' * 6}|"
         for request in requests:

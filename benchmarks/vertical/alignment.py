@@ -16,8 +16,8 @@ import numpy as np
 
 from benchmarks.driver import benchmark
 from sottovoce.vertical import InProcessParties, Party
-from sottovoce.vertical.alignment.aligned import align_over, common_rows
-from sottovoce.vertical.protocols.alignment.messages import PsiClient, PsiServer, announce, read_announcement
+from sottovoce.vertical.alignment import align_over, common_rows
+from sottovoce.vertical.requests.alignment import PsiClient, PsiServer, announce, read_announcement
 
 MESSAGE_SIZES = ((2, 10_000), (3, 10_000), (2, 20_000), (3, 20_000))
 EXACT_SIZES = ((2, 20_000), (3, 20_000), (2, 1_000_000))

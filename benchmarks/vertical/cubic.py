@@ -1,4 +1,4 @@
-"""Slope and shift of models trained by shares (`vertical/protocols/secure/calibration.py`): with them and without.
+"""Slope and shift of models trained by shares (`vertical/secure/slope_passes.py`): with them and without.
 
     python -m benchmarks.vertical.cubic [--only a9a,phishing] [--seeds 5] [--docs]
 
@@ -15,9 +15,9 @@ from sklearn.metrics import log_loss
 
 from benchmarks.driver import Run, benchmark
 from benchmarks.sets import split
-from sottovoce.vertical.protocols.secure import slope_passes
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.secure import slope_passes
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.joint_plan import JointPlan
 from support.lockstep import run_jointly
 
 SETS = "a9a,phishing,german,mushrooms,w8a,bank,credit,adult"

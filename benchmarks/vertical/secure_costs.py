@@ -111,8 +111,8 @@ def cells(part: str, quick: bool) -> list[Cell]:
 
 
 def make_plan(cell: Cell) -> Any:
-    from sottovoce.vertical.protocols.secure.agreed_plan import Block
-    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+    from sottovoce.vertical.secure.agreed_plan import Block
+    from sottovoce.vertical.secure.joint_plan import JointPlan
 
     widths = [len(part) for part in np.array_split(np.arange(cell.d), cell.holders)]
     return JointPlan(

@@ -16,8 +16,8 @@ from sottovoce.vertical.flare.hardening.envelope import CoordinatorEnd, LedgerHe
 from sottovoce.vertical.flare.hardening.gate import Door, _Run
 from sottovoce.vertical.flare.site import Caps
 from sottovoce.vertical.party.budget import LedgerBudget
-from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.general import Describe
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
@@ -59,7 +59,7 @@ class Federation:
         self.heads, self.kit = LedgerHeads(folder), make_site(folder / "kit")
         self.lab, self.north = (Identity(authority().identity(folder / name, name)) for name in ("insurer", "north"))
         self.number = itertools.count(1)
-        self.raw = Frame(new_session(), 1, Describe().encode()).encode()
+        self.raw = Frame(new_session(), Describe().encode()).encode()
 
     def run(self, entries, *, charges, lost=False):
         """Do a run of one request; return whether it was answered, and the chain as it is then."""

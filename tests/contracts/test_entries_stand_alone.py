@@ -32,7 +32,7 @@ from sottovoce.tables import ParquetTable
 from sottovoce.tables.table import Table
 from sottovoce.vertical import InProcessParties, Party, VerticalLogisticRegression, VerticalRidge
 from sottovoce.vertical.estimators.prediction import labels_of
-from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
+from sottovoce.vertical.requests.identifiers import canonical_identifiers
 from support.containers import CHANGES, CONTAINERS, held, pairs
 
 pytestmark = [

@@ -23,8 +23,8 @@ from sottovoce.vertical.flare.hardening.envelope import ANSWER, REQUEST, Envelop
 from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.mechanisms import ANSWERS_TO
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.general import Describe
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Refused, new_session
 from support.authority import Authority
 from support.party import decode
@@ -50,12 +50,11 @@ class Run:
         self.kit = make_site(folder, site=SITE)
         self.door = Door(self.kit)
         self.coordinator = Coordinator(self.door)
-        self.session, self.step = new_session(), 0
+        self.session = new_session()
         self.ask(Describe())
 
     def frame(self, message):
-        self.step += 1
-        return Frame(self.session, self.step, message.encode()).encode()
+        return Frame(self.session, message.encode()).encode()
 
     def ask(self, message):
         return decode(self.coordinator.handle(self.frame(message)))
@@ -261,7 +260,6 @@ def test_requests_are_taken_once_and_in_their_order(run):
     """All sequences of three envelopes out of three: taken are those that are newer than all before."""
     for order in itertools.product(range(3), repeat=3):
         raws = [run.sealed(run.frame(Describe())) for _ in range(3)]
-        run.step -= 3
         last = -1
         for i in order:
             envelope, _ = opened(run.door.answer(raws[i], "server"))
@@ -274,7 +272,7 @@ def test_no_kind_of_message_is_answered_without_an_envelope(run, monkeypatch):
     assert len(ANSWERS_TO) == 14  # all that there are
     for kind in ANSWERS_TO:
         body = b"SVM3" + kind.code.to_bytes(2, "little") + bytes(40)
-        raw = Frame(new_session(), 1, body).encode()
+        raw = Frame(new_session(), body).encode()
         _, answer = opened(run.door.answer(raw, "server"))
         assert "it answers the coordinator alone: it is not in an envelope" in decode(answer).reason, kind
 
@@ -295,7 +293,7 @@ def test_what_was_said_to_a_process_is_nothing_to_the_next_one(run, asked):
         SimpleNamespace(answer=lambda *sent: heard.append(sent[0]) or door.answer(*sent)), "job2"
     )
     run.coordinator.handle(None)
-    run.session, run.step = new_session(), 0
+    run.session = new_session()
     for _ in range(asked - 1):
         run.ask(Describe())
     if asked:
@@ -304,7 +302,7 @@ def test_what_was_said_to_a_process_is_nothing_to_the_next_one(run, asked):
     other = Coordinator(door, "job3")
     for again in (door, Door(run.kit)):
         door.close()
-        other.door, other.end.run, run.session, run.step = again, f"job of {id(again)}", new_session(), 0
+        other.door, other.end.run, run.session = again, f"job of {id(again)}", new_session()
         other.end._there = ""
         assert not isinstance(decode(other.handle(run.frame(Describe()))), Refused)
         for raw in heard:
@@ -330,7 +328,6 @@ def test_two_processes_of_one_party_in_one_run_are_an_error_at_both(run, tmp_pat
         envelope, content = opened(run.door.answer(raw, "server"))
         return seal(copy._run.end._identity, replace(envelope, here=copy._run.end._here), content)
 
-    run.step -= 1
     with pytest.raises(
         PartyError, match=r"it is signed for other processes than at the beginning of this run. Is a kit"
     ):

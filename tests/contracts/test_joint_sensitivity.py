@@ -9,8 +9,8 @@ from fractions import Fraction
 import numpy as np
 import pytest
 
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.joint_plan import JointPlan
 from support.joint_clear import JointClear
 
 ROWS = (

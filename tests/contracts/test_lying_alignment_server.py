@@ -15,9 +15,9 @@ from sottovoce.exceptions import DataError, PartyError
 from sottovoce.vertical import InProcessParties, Party
 from sottovoce.vertical.alignment import align_over
 from sottovoce.vertical.mechanisms import ANSWERS_TO
-from sottovoce.vertical.protocols.alignment import messages as roles
-from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect
-from sottovoce.vertical.protocols.general.messages import Describe, Description
+from sottovoce.vertical.requests import alignment as roles
+from sottovoce.vertical.requests.alignment import AlignTo, Intersect
+from sottovoce.vertical.requests.general import Describe, Description
 from sottovoce.vertical.wire import Frame, Payload, decode
 from support.party import Line
 

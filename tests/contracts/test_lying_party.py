@@ -19,12 +19,11 @@ from sottovoce.vertical import (
     VerticalLasso,
     VerticalLogisticRegression,
 )
-from sottovoce.vertical.alignment.aligned import align_over
-from sottovoce.vertical.protocols.alignment.messages import Intersect
-from sottovoce.vertical.protocols.exact.messages import ShowColumns
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Describe, Score
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.alignment import align_over
+from sottovoce.vertical.requests.alignment import Intersect
+from sottovoce.vertical.requests.frank_wolfe import TrainOnBall
+from sottovoce.vertical.requests.general import Describe, Score, ShowColumns
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from sottovoce.vertical.wire import Refused
 from support.party import asked, decode
 from support.receipts import fitted

@@ -20,8 +20,8 @@ from sottovoce.papers.frank_wolfe.noise import ColumnRelease, Sketch, bounded_co
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall, scores_of, selection_mechanism, signed_column
-from sottovoce.vertical.table.columns import bounded_pieces
+from sottovoce.vertical.columns import bounded_pieces
+from sottovoce.vertical.requests.frank_wolfe import TrainOnBall, scores_of, selection_mechanism, signed_column
 from support.pairs import by_pairs
 
 TEAM = Team(1, None)

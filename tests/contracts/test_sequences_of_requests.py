@@ -20,14 +20,13 @@ from sottovoce.papers import frank_wolfe
 from sottovoce.papers.frank_wolfe.published import PublishedBallStart, PublishedBallStep
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical.mechanisms import ANSWERS, ANSWERS_TO
-from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect, announce
-from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Score
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.messages import Connect, Invite, Join, Poll
+from sottovoce.vertical.requests.alignment import AlignTo, Intersect, announce
+from sottovoce.vertical.requests.frank_wolfe import TrainOnBall
+from sottovoce.vertical.requests.general import Afford, Close, Describe, KeepWeights, Score, ShowColumns
+from sottovoce.vertical.requests.local_models import TrainOnLabels
+from sottovoce.vertical.requests.secure import Connect, Invite, Join, Poll
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.joint_plan import JointPlan
 from support.coupled_parties import Common, Pair, Session, coupled_noise
 from support.noisy_rounds import ROUNDS, RoundsKeep, RoundsStep
 

@@ -10,8 +10,8 @@ from sklearn.linear_model import LogisticRegression
 
 from sottovoce.losses import Logistic, SmoothedHinge
 from sottovoce.vertical import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge, split_columns
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.joint_plan import JointPlan
 from support.lockstep import run_jointly
 
 N, WIDTHS, ALPHA = 4000, (3, 2), 1e-3

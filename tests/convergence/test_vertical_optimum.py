@@ -9,8 +9,8 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from sottovoce.losses import Logistic, SmoothedHinge, Squared
 from sottovoce.vertical import Party, VerticalLogisticRegression
-from sottovoce.vertical.protocols.exact.plan import _solve, minimise
-from sottovoce.vertical.table.columns import Columns
+from sottovoce.vertical.columns import Columns
+from sottovoce.vertical.coordinator.exact import _solve, minimise
 from support.pairs import by_pairs
 from support.smooth_optimum import smooth_optimum
 

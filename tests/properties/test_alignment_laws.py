@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from sottovoce.exceptions import DataError
 from sottovoce.vertical import InProcessParties, Party
-from sottovoce.vertical.alignment import align_over
-from sottovoce.vertical.alignment.aligned import common_rows
+from sottovoce.vertical.alignment import align_over, common_rows
 
 WORDS = [
     "",

@@ -32,7 +32,7 @@ import scipy.sparse as sp
 import sottovoce as sv
 from sottovoce import vertical
 from sottovoce.local import Protocol, Randomizer
-from sottovoce.vertical.protocols.alignment import identifiers
+from sottovoce.vertical.requests import identifiers
 warnings.simplefilter("ignore", sv.exceptions.PrivacyWarning)
 X = np.random.default_rng(0).uniform(-0.5, 0.5, (300, 3))
 y = (X[:, 0] > 0).astype(int)

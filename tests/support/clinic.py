@@ -16,8 +16,8 @@ NAME = bytes(range(16))
 
 
 def frames(*messages, name=NAME):
-    """Return the requests of one session, from its first step on."""
-    return [Frame(name, place, message.encode()).encode() for place, message in enumerate(messages, start=1)]
+    """Return requests of one session."""
+    return [Frame(name, message.encode()).encode() for message in messages]
 
 
 def shift(value):

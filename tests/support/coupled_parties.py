@@ -22,13 +22,12 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.vertical import Party
 from sottovoce.vertical.party.budget import PartyBudget
 from sottovoce.vertical.protocol import Desk
-from sottovoce.vertical.protocols.alignment import messages as alignment_party
-from sottovoce.vertical.protocols.general.messages import Score
-from sottovoce.vertical.protocols.secure import messages as secure_party
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.worker import JointWorker
+from sottovoce.vertical.requests import alignment as alignment_party
+from sottovoce.vertical.requests import secure as secure_party
+from sottovoce.vertical.secure.joint_plan import JointPlan
+from sottovoce.vertical.secure.worker import JointWorker
 from sottovoce.vertical.wire import Message, Refused
-from support.party import Line, decode, instead
+from support.party import Line, decode
 
 _SLACK: Final = 1.0 + 1e-9
 _SKIPPED: Final = ("_thread", "threading", "_queue", "queue", "concurrent", "numpy.random", "support.")
@@ -46,7 +45,6 @@ class Draw:
     event: Event | None
 
 
-_ANOTHER: Final = Score("another request at the same step")
 _DRAWN: Final[list[Draw]] = []
 
 
@@ -126,7 +124,7 @@ class _Account(PartyBudget):
     def shortage(self, event: Event) -> str:
         return "no budget covers it" if NonPrivateEvent() in flatten(event) else ""
 
-    def charge(self, event: Event, *, seeded: bool = False, place: Any = None) -> str:
+    def charge(self, event: Event, *, seeded: bool = False, release: Any = None) -> str:
         if not self.shortage(event):
             self.charged.append(event)
         return self.shortage(event)
@@ -158,13 +156,10 @@ class _World:
         if isinstance(worker, JointWorker):
             worker.wait(10.0)
         drawn = list(_DRAWN)
-        if known or isinstance(decode(reply), Refused):
+        free = drawn and len(self.account.charged) == charged and not getattr(message, "once", False)  # a fault
+        if known or free or isinstance(decode(reply), Refused):
             return reply, drawn, self.account.charged[charged:]
-        if self.has_ended(slot):
-            assert isinstance(decode(self.party.handle(raw)), Refused)
-        else:
-            assert self.party.handle(raw) == reply
-            assert isinstance(decode(self.party.handle(instead(raw, _ANOTHER))), Refused)
+        assert self.party.handle(raw) == reply
         assert len(_DRAWN) == len(drawn)
         return reply, drawn, self.account.charged[charged:]
 
@@ -176,18 +171,13 @@ class _World:
         return scoring.handle(Line(scoring).frame(message))
 
     def _worker(self, slot: int) -> Any:
-        session = self.party._sessions._open.get(self.lines[slot].name)
+        session = self.party._sessions.get(self.lines[slot].name)
         return None if session is None else session.worker
 
-    def has_ended(self, slot: int) -> bool:
-        """Tell whether a session is over."""
-        return self.lines[slot].name in self.party._sessions._ended
-
     def state(self, slot: int) -> bytes:
-        """Return what a session has reached, without its number of steps."""
-        if self.has_ended(slot):
-            return b"ended"
-        return digest(self._worker(slot)) if self.lines[slot].name in self.party._sessions._open else b"fresh"
+        """Return what a session has reached; that the last request may come again changes nothing, see `ask`."""
+        worker = self._worker(slot)
+        return b"fresh" if worker is None else digest(worker)
 
     def common(self) -> bytes:
         """Return what all sessions share: models, and whose rows the table has."""
@@ -252,7 +242,7 @@ class Session(NamedTuple):
     @classmethod
     def ended(cls) -> "Session":
         """Return what is left of any session that is over."""
-        return cls(b"ended" * 2 + b"[]", False)
+        return cls(b"fresh" * 2 + b"[]", False)
 
 
 class Common(NamedTuple):
@@ -287,7 +277,7 @@ class Pair:
             fault = f"{type(message).__name__} is charged, or draws, otherwise on the other table"
         fault = fault or self._unexplained(slot, drawn, beside, charged)
         for each in (0, 1):
-            if self._worlds[0].has_ended(each):
+            if self._worlds[0]._worker(each) is None:
                 self._credit[each] = Counter()
         return Told(refused, fault)
 

@@ -369,7 +369,7 @@ def calibrated_once() -> Iterator[None]:
             known[key] = least_scale(make_event, epsilon, delta)
         return known[key]
 
-    with mock.patch("sottovoce.vertical.protocols.frank_wolfe.plan.least_scale", remembered):
+    with mock.patch("sottovoce.vertical.coordinator.frank_wolfe.least_scale", remembered):
         yield
 
 

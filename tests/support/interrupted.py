@@ -1,6 +1,7 @@
 """A run over parties with journals that is cut off at any step, and resumed from what is on disk in new objects."""
 
 import hashlib
+import threading
 from pathlib import Path
 
 import numpy as np
@@ -15,7 +16,6 @@ from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.sessions import Session
 
 HOME, OTHERS = "insurer", ("bank", "north")
 BUDGET = {"epsilon": 50.0, "delta": 1e-5}
@@ -100,7 +100,7 @@ class Federation:
         """Return what is charged in all ledgers."""
         names = ["labels", *(OTHERS if self.limited else ())]
         return {
-            name: [(each.event, each.state, each.plan.get("step")) for each in self.ledger(name).history("people")]
+            name: [(each.event, each.state, each.plan.get("run")) for each in self.ledger(name).history("people")]
             for name in names
         }
 
@@ -172,20 +172,20 @@ class _Placed(Streams):
 
 def draws_by_place(monkeypatch):
     """Let what is drawn follow from the request, so that two executions can be compared bit by bit."""
-    run = Party._run
+    answer, asked = Party._answer, threading.local()
 
-    def running(self, session, step, request):
-        session.asks = step.frame.digest
-        return run(self, session, step, request)
+    def answering(self, frame, session):
+        asked.digest = frame.digest
+        return answer(self, frame, session)
 
-    def streams(self, seed):
-        return _Placed(self.asks) if seed is None else Streams(seed)
+    def streams(seed=None):
+        return _Placed(asked.digest) if seed is None else Streams(seed)
 
     def of_labels(seed):
         return _Placed(b"labels") if seed is None else Streams(seed)
 
-    monkeypatch.setattr(Party, "_run", running)
-    monkeypatch.setattr(Session, "streams", streams)
+    monkeypatch.setattr(Party, "_answer", answering)
+    monkeypatch.setattr("sottovoce.vertical.party.party.Streams", streams)
     monkeypatch.setattr("sottovoce.vertical.estimators.base.Streams", of_labels)
 
 

@@ -1,6 +1,6 @@
 """Trainings on released labels, by their loss."""
 
-from sottovoce.vertical.protocols.local_models.released_labels import TRAININGS
+from sottovoce.vertical.requests.local_models import TRAININGS
 
 
 def plan_on_labels(*, loss, **facts):

@@ -2,8 +2,7 @@
 
 import numpy as np
 
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import TRAININGS
+from sottovoce.vertical.requests.local_models import TRAININGS, TrainOnLabels
 
 
 def order(n_rows, mu):

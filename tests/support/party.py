@@ -34,12 +34,11 @@ class Line:
     """
 
     def __init__(self, party):
-        self.party, self.name, self.step = party, new_session(), 0
+        self.party, self.name = party, new_session()
 
     def frame(self, message):
-        """Return the next request as bytes; it counts as asked."""
-        self.step += 1
-        return Frame(self.name, self.step, message.encode()).encode()
+        """Return a request as bytes."""
+        return Frame(self.name, message.encode()).encode()
 
     def ask(self, message):
         """Return the reply to the next request."""
@@ -56,7 +55,7 @@ def request(party, message):
 
 def last_session(party):
     """Return the session that was last asked something."""
-    return next(reversed(party._sessions._open.values()))
+    return next(reversed(party._sessions.values()))
 
 
 def worker_of(party):
@@ -71,4 +70,4 @@ def asked(raw):
 def instead(raw, message):
     """Return another request in the same place."""
     frame = Frame.read(raw)
-    return Frame(frame.session, frame.step, message.encode()).encode()
+    return Frame(frame.session, message.encode()).encode()

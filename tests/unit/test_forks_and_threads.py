@@ -25,7 +25,7 @@ from sottovoce.vertical import (
     split_columns,
 )
 from sottovoce.vertical.party.budget import PartyBudget
-from sottovoce.vertical.protocols.general.messages import Describe, Description
+from sottovoce.vertical.requests.general import Describe, Description
 from sottovoce.vertical.wire import Payload
 from support.forked import in_child, needs_fork
 from support.one_training import cost, order
@@ -238,7 +238,7 @@ def test_fits_at_once_on_the_same_parties_are_as_one_after_the_other(kind):
     together = at_once(*(lambda seed=seed: fit(seed) for seed in range(4)))
     np.testing.assert_array_equal(together, alone)
     for party in parties.parties.values():  # what a fit held is given back at its end
-        assert not any(session.worker for session in party._sessions._open.values())
+        assert not any(session.worker for session in party._sessions.values())
 
 
 def test_a_budget_that_two_threads_charge_at_once_is_not_overspent(monkeypatch):

@@ -22,8 +22,8 @@ from benchmarks.vertical.frank_wolfe import NAMES, table
 from sottovoce.exceptions import PrivacyWarning
 from sottovoce.papers.frank_wolfe import PROTOCOL, PublishedLasso
 from sottovoce.vertical import InProcessParties, Party, VerticalLasso
-from sottovoce.vertical.protocols.frank_wolfe.messages import packed_size
-from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.requests.frank_wolfe import packed_size
+from sottovoce.vertical.requests.general import Description
 from sottovoce.vertical.wire import Done, Payload
 
 SIZES = (1_000, 10_000, 100_000, 1_000_000)

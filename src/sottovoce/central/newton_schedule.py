@@ -7,7 +7,7 @@ the point's, whose root mean square the noisy matrix tells. Where columns say li
 and c stays near the bound on l''.
 
 Who holds the rows is not known here: one table (`sottovoce.central.solvers.newton`), or columns at several parties
-(`sottovoce.vertical.protocols.secure`).
+(`sottovoce.vertical.secure`).
 """
 
 import math

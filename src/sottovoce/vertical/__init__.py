@@ -5,14 +5,13 @@ from typing import TYPE_CHECKING
 from sottovoce._lazy import lazy_names
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.alignment.aligned import AlignedParties, align, split_columns
+    from sottovoce.vertical.alignment import AlignedParties, align, split_columns
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
     from sottovoce.vertical.engines.site import ComputeSite
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
     from sottovoce.vertical.estimators.prediction import Comparison
     from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
-    from sottovoce.vertical.party.helper import Helper
-    from sottovoce.vertical.party.party import Party
+    from sottovoce.vertical.party.party import Helper, Party
     from sottovoce.vertical.protocol import Part
 
 __all__ = [
@@ -24,10 +23,10 @@ __all__ = [
 __getattr__ = lazy_names(
     __name__,
     {
-        "AlignedParties": "alignment.aligned",
+        "AlignedParties": "alignment",
         "Comparison": "estimators.prediction",
         "ComputeSite": "engines.site",
-        "Helper": "party.helper",
+        "Helper": "party.party",
         "InProcessParties": "coordinator.parties",
         "Part": "protocol",
         "Parties": "coordinator.parties",
@@ -37,7 +36,7 @@ __getattr__ = lazy_names(
         "VerticalLogisticRegression": "estimators.dense",
         "VerticalRidge": "estimators.dense",
         "VerticalSparseLogisticRegression": "estimators.sparse",
-        "align": "alignment.aligned",
-        "split_columns": "alignment.aligned",
+        "align": "alignment",
+        "split_columns": "alignment",
     },
 )

@@ -1,7 +1,7 @@
 """The closed list of what a party answers: whose leave it needs, and the requests.
 
-A mechanism is a folder of `sottovoce.vertical.protocols`; no party knows it until it has a line here. Forms for study
-have none: they are handed to a party of one's own process, see `Repertoire`. Nothing here knows a coordinator.
+A mechanism is a file of `sottovoce.vertical.requests`; no party knows it until it has a line here. Forms for study have
+none: they are handed to a party of one's own process, see `Repertoire`. Nothing here knows a coordinator.
 """
 
 from collections.abc import Collection, Mapping, Sequence
@@ -11,13 +11,7 @@ from typing import Any, Final
 from sottovoce._validation import in_order
 from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.protocol import Protocol, Request
-from sottovoce.vertical.protocols.alignment import messages as alignment
-from sottovoce.vertical.protocols.exact import messages as exact
-from sottovoce.vertical.protocols.frank_wolfe import messages as frank_wolfe
-from sottovoce.vertical.protocols.general import messages as general
-from sottovoce.vertical.protocols.general import messages as scoring
-from sottovoce.vertical.protocols.local_models import messages as local_models
-from sottovoce.vertical.protocols.secure import messages as secure
+from sottovoce.vertical.requests import alignment, frank_wolfe, general, local_models, secure
 from sottovoce.vertical.wire import Message
 
 PROTOCOLS: Final = (
@@ -32,7 +26,7 @@ PROTOCOLS: Final = (
         "exact",
         "show its columns as they are, for a training without noise, and keep weights that it did not train, so that "
         "they can be scored: one exact sum over the columns of each row, of the asker's choice",
-        (exact.ShowColumns, exact.KeepWeights),
+        (general.ShowColumns, general.KeepWeights),
     ),
     Protocol(
         "local-models",
@@ -51,7 +45,7 @@ PROTOCOLS: Final = (
     Protocol(
         "score",
         "one exact number for each of its rows, by a model that it trained or was given at home",
-        (scoring.Score,),
+        (general.Score,),
         beyond="a score tells about the row that is scored, which its budget does not cover; score other people's rows "
         "with a party object without a budget",
     ),

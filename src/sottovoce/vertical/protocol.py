@@ -9,7 +9,7 @@ import json
 from collections.abc import Callable, Collection, Generator
 from dataclasses import dataclass
 from functools import cache
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, TypeVar
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Purpose, Streams
+from sottovoce.vertical.columns import Columns
 from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite, available_engines
-from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Message
 
 if TYPE_CHECKING:
@@ -152,11 +152,11 @@ class Desk:
     table: Any  # of shape (n_rows, n_features): private
     facts: PartyFacts
     # what a training of several requests has reached; one that has ``close`` is closed when the session ends, or when
-    # another one takes its place. It ends with the process: a session that holds one cannot be taken up again
+    # another one takes its place. It ends with the process
     worker: Any
     models: dict[str, Part]  # what the party keeps, by name
     feature_names: tuple[str, ...] | None
-    streams: Callable[[], Streams]  # opens random streams of the session, others at each call
+    streams: Callable[[], Streams]  # opens random streams, others at each call unless they are seeded
     shortage: Callable[[Event], str]  # tells why the budget does not cover an event; empty if it does
     not_allowed: Callable[[int], str]  # tells why a kind of request is not answered; empty if it is, and for 0
     identifiers: Callable[[], Any]  # of all rows, those by which they can be aligned; only of a party with identifiers
@@ -216,7 +216,18 @@ coordinator."""
 
 
 class Request(Message):
-    """A message that a party answers; ``answer`` says how, given what the session holds."""
+    """A message that a party answers; ``answer`` says how, given what the session holds.
+
+    ``opens``: whether it begins a training of several requests, which the session holds until it is closed.
+    ``once``: whether it does something that must not be done twice. One that is charged is answered once in any case.
+    """
+
+    opens: ClassVar[bool]
+    once: ClassVar[bool]
+
+    def __init_subclass__(cls, *, opens: bool = False, once: bool = False, **given: Any) -> None:
+        super().__init_subclass__(**given)
+        cls.opens, cls.once = opens, once or opens
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Any]:
         raise NotImplementedError

@@ -16,8 +16,8 @@ the fields in order   a float as f64, little endian; a whole number >= 0 in grou
 (an infinite bound excepted). Nothing is imported by name and nothing is executed.
 
 Requests go from the coordinator to a party, replies the other way; any request may be answered by `Refused`. A request
-travels in a `Frame` that says which session it belongs to and which step of it it is. Every
-message, and what it carries of whom: ``docs/messages.md``.
+travels in a `Frame` that says which session it belongs to. Every message, and what it carries of whom:
+``docs/messages.md``.
 """
 
 import hashlib
@@ -27,7 +27,6 @@ import struct
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass, field, fields
-from functools import cached_property
 from typing import Any, ClassVar, Final, NamedTuple, Self, dataclass_transform, get_type_hints
 
 import numpy as np
@@ -268,31 +267,27 @@ class Payload(Message, code=16):
 # ------------------------------------------------------------------ frames of requests
 
 SESSION_BYTES: Final = 16
-_FRAME: Final = struct.Struct(f"<4s{SESSION_BYTES}sQ")
-_FRAMED: Final = b"SVF2"
-FRAME_BYTES: Final = _FRAME.size  # what a frame adds to its request
+_FRAMED: Final = b"SVF3"
+FRAME_BYTES: Final = len(_FRAMED) + SESSION_BYTES  # what a frame adds to its request
 
 
-@dataclass(frozen=True)
-class Frame:
-    """A request in its place: which session it belongs to, and which step of it it is.
+class Frame(NamedTuple):
+    """A request, and which session it belongs to.
 
-    ``b"SVF2"``, 16 bytes of the session, which the coordinator drew when it began, the step as u64, 1 for the first
-    request of the session, and the request. A carrier that does not know whether a request arrived sends the same bytes
-    again: the party answers the same step of the same session with the bytes that it answered with before. Replies are
+    ``b"SVF3"``, 16 bytes of the session, which the coordinator drew when it began, and the request. A carrier that does
+    not know whether a request arrived sends the same bytes again: a party answers them as it did before. Replies are
     messages without a frame.
     """
 
     session: bytes  # 16 of them
-    step: int  # >= 1
     body: bytes  # the request
 
-    @cached_property
+    @property
     def digest(self) -> bytes:
         return hashlib.sha256(self.body).digest()
 
     def encode(self) -> bytes:
-        return _FRAME.pack(_FRAMED, self.session, self.step) + self.body
+        return b"".join((_FRAMED, self.session, self.body))
 
     @classmethod
     def read(cls, raw: bytes) -> "Frame":
@@ -305,12 +300,9 @@ class Frame:
                 f"not a request of this version: it starts with {raw[:4]!r}, not {_FRAMED!r}. Bring the coordinator "
                 "and all parties to the same version"
             )
-        if len(raw) < _FRAME.size:
-            raise MessageError(f"a request has at least {_FRAME.size} bytes; got {len(raw)}")
-        _, session, step = _FRAME.unpack_from(raw)
-        if step < 1:
-            raise MessageError("the steps of a session are counted from 1; got 0")
-        return cls(session, step, raw[_FRAME.size :])
+        if len(raw) < FRAME_BYTES:
+            raise MessageError(f"a request has at least {FRAME_BYTES} bytes; got {len(raw)}")
+        return cls(raw[4:FRAME_BYTES], raw[FRAME_BYTES:])
 
 
 def new_session() -> bytes:

@@ -18,8 +18,8 @@ from sottovoce.privacy.mechanisms.noisy_max import ExponentialMechanism
 from sottovoce.privacy.mechanisms.whole_gumbel import whole_gumbel
 from sottovoce.privacy.trials import TrialCount
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.column_plan import ColumnPlan
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, Steps, scale_choices
 
 # on each table: a break is seen with probability 0.97, and a bound above half of the promise nearly always

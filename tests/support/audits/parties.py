@@ -11,10 +11,10 @@ from sottovoce.privacy.calibration import bounded_range, gaussian_mu
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Streams
 from sottovoce.vertical import Party, VerticalLogisticRegression, VerticalRidge
+from sottovoce.vertical.coordinator import local_models
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall, choose_alone
-from sottovoce.vertical.protocols.local_models import plan as local_models
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.frank_wolfe import TrainOnBall, choose_alone
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from support.audits.audit import DELTA, SLOW, Answers, Audit, Scores, scale_choices
 from support.audits.transcript import Transcript, ratios
 from support.crossing import recorded

@@ -15,9 +15,8 @@ from sottovoce.cli.vertical import sites as party_command
 from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS
-from sottovoce.vertical.protocols.exact.messages import ShowColumns
-from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.general import Describe, ShowColumns
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from support.party import Line
 from support.site import Coordinator, make_ledger, make_site, people
 

@@ -28,7 +28,7 @@ from sottovoce.privacy.events import NothingReleased
 from sottovoce.privacy.guarantee import PREPROCESSING, TABLE, Guarantee
 from sottovoce.report import receipt_page, verify_receipt
 from sottovoce.tables import Schema
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA
+from sottovoce.vertical.secure.training import LEAST_ALPHA
 from support.published_schema import VALIDATOR
 from support.receipts import CENTRAL, OTHER, agree, classifier, fitted, joint, receipts, table, together
 from support.schemas import schema_text

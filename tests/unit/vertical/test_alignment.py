@@ -14,16 +14,15 @@ import scipy.sparse as sp
 from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.events import NothingReleased
 from sottovoce.vertical import InProcessParties, Party, align
-from sottovoce.vertical.alignment import AskedParty, align_over
-from sottovoce.vertical.alignment.aligned import common_rows
+from sottovoce.vertical.alignment import AskedParty, align_over, common_rows
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.protocols.alignment.messages import AlignTo, announce
-from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.messages import Invite, Poll
+from sottovoce.vertical.requests.alignment import AlignTo, announce
+from sottovoce.vertical.requests.general import Describe
+from sottovoce.vertical.requests.secure import Invite, Poll
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.joint_plan import JointPlan
 from sottovoce.vertical.wire import Done, Payload
 from support.noisy_rounds import ROUNDS, RoundsStep
 from support.party import Line
@@ -187,7 +186,7 @@ def test_trainings_on_other_rows_end_and_the_same_people_change_nothing():
 
     training = begin()
     assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)
-    assert "this session has ended" in training.ask(Poll()).reason
+    assert "came without its start" in training.ask(Poll()).reason
     assert question.ask(Describe()).n_rows == 2
     training = begin()
     assert isinstance(Line(clinic).ask(AlignTo(announce(["b", "c"]))), Done)

@@ -13,7 +13,7 @@ from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from support.crossing import recorded
 from support.interrupted import HOME, OTHERS, Federation, Killed, at, at_line, tables
 
@@ -104,7 +104,7 @@ def stopped_before_labels_leave(made, monkeypatch, error):
         raise error
 
     with monkeypatch.context() as patch, pytest.raises(type(error)):
-        patch.setattr("sottovoce.vertical.protocols.local_models.plan.train_alone", stop)
+        patch.setattr("sottovoce.vertical.coordinator.local_models.train_alone", stop)
         model(made).fit(made.start(), LABELS)
 
 
@@ -128,12 +128,11 @@ def test_a_fit_finds_its_own_charge(organisations, monkeypatch):
     assert {name: len(each) for name, each in made.charges().items()} == {"labels": 1, **dict.fromkeys(OTHERS, 1)}
 
 
-@pytest.mark.parametrize("cut", [at(4, "before", Killed()), at(3, "after", Killed())])
-def test_other_labels_are_another_training(organisations, cut):
+def test_other_labels_are_another_training(organisations):
     """It is charged for everywhere: the labels of the first one may have left."""
     made = organisations
     with pytest.raises(Killed):
-        model(made).fit(made.start(cut=cut), LABELS)
+        model(made).fit(made.start(cut=at(3, "after", Killed())), LABELS)
     made.end(HOME)
     model(made).fit(made.start(), -LABELS)
     assert states(made) == ["committed", "committed"]

@@ -9,9 +9,9 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.protocols.secure import agreed_plan, column_plan
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
+from sottovoce.vertical.secure import agreed_plan, column_plan
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.column_plan import ColumnPlan
 from support.lockstep import CountingEngine, run_jointly
 
 SQUARED = {"loss": "squared", "label_bounds": (-1.0, 3.0)}

@@ -14,8 +14,8 @@ from sottovoce.vertical import Party
 from sottovoce.vertical.party.budget import LedgerBudget
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.protocol import Protocol, Request
-from sottovoce.vertical.protocols.frank_wolfe.messages import TrainOnBall
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.frank_wolfe import TrainOnBall
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.clinic import TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed
@@ -35,7 +35,7 @@ class Tell(Request, code=250):
         return Payload(desk.noise().standard_normal(N))
 
 
-class Begin(Request, code=251):
+class Begin(Request, code=251, opens=True):
     """The start of a training of several requests, which is charged as a whole; all such starts look alike."""
 
     def answer(self, facts, worker):
@@ -65,7 +65,7 @@ STEPS = {
 
 def asked(message):
     """Return the first request of a new session."""
-    return Frame(new_session(), 1, message.encode()).encode()
+    return Frame(new_session(), message.encode()).encode()
 
 
 @pytest.mark.parametrize(("kind", "seed"), by_pairs(list(STEPS), range(3)))
@@ -159,7 +159,7 @@ def test_what_a_session_holds_is_its_own(tmp_path, ledger):
     for session in range(1, 3):
         for raw in frames(Begin(), Tell(), name=bytes([session] * 16)):
             assert not isinstance(decode(party.handle(raw)), Refused)
-        assert len(party._sessions.workers()) == session
+        assert len(party._workers()) == session
         assert len(charged(ledger)) == 2 * session
     party._journal.close()
 

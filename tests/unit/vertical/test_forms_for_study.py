@@ -11,10 +11,10 @@ from sottovoce.exceptions import ModelFormatError, ParameterError, PartyError
 from sottovoce.privacy.events import NonPrivateEvent
 from sottovoce.report.comparison import made_again
 from sottovoce.vertical import Party, VerticalLogisticRegression, split_columns
+from sottovoce.vertical.coordinator.local_models import LocalModelsPlan
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.mechanisms import PROTOCOLS, Repertoire
 from sottovoce.vertical.protocol import Protocol, Request
-from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
 from sottovoce.vertical.wire import Message
 
 X = np.random.default_rng(0).uniform(-1.0, 1.0, (200, 4))

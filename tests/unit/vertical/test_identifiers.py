@@ -12,8 +12,8 @@ import pyarrow as pa
 import pytest
 
 from sottovoce.exceptions import DataError, ParameterError
-from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
-from sottovoce.vertical.protocols.alignment.messages import PsiClient, PsiServer, read_announcement
+from sottovoce.vertical.requests.alignment import PsiClient, PsiServer, read_announcement
+from sottovoce.vertical.requests.identifiers import canonical_identifiers
 from support.containers import CONTAINERS, held, same
 
 NAME = "identifiers['bank']"

@@ -13,12 +13,12 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.vertical.engines.programs import AddSlopes, MoveDuals
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.calibration import Opened, calibrated
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.messages import plan_from_text
-from sottovoce.vertical.protocols.secure.whole_rows import ROW, row_weights
+from sottovoce.vertical.requests.secure import plan_from_text
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.column_plan import ColumnPlan
+from sottovoce.vertical.secure.joint_plan import JointPlan
+from sottovoce.vertical.secure.slope_passes import Opened, calibrated
+from sottovoce.vertical.secure.whole_rows import ROW, row_weights
 
 BLOCKS = (Block(name="bank", n_features=3, bound=1.5), Block(name="shop", n_features=2, bound=0.5))
 

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import ParameterError
-from sottovoce.vertical.protocols.secure import agreed_plan
-from sottovoce.vertical.protocols.secure.agreed_plan import Block
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.secure import agreed_plan
+from sottovoce.vertical.secure.agreed_plan import Block
+from sottovoce.vertical.secure.joint_plan import JointPlan
 from support.joint_clear import JointClear
 from support.lockstep import CountingEngine, run_jointly
 from support.pairs import by_pairs

@@ -29,9 +29,9 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.engines.site import available_engines
 from sottovoce.vertical.estimators.choices import choose_engine, choose_mechanism, engine_for
-from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.secure import messages
-from sottovoce.vertical.protocols.secure.worker import named
+from sottovoce.vertical.requests import secure as messages
+from sottovoce.vertical.requests.general import Describe
+from sottovoce.vertical.secure.worker import named
 from sottovoce.vertical.wire import Payload, Refused
 from support.crossing import recorded
 from support.interrupted import HOME, OTHERS, Federation, Killed, at, tables
@@ -517,7 +517,7 @@ def test_a_run_that_was_cut_off_cannot_be_resumed_and_stays_charged_once(tmp_pat
         with pytest.raises(Killed):
             fit(at(number, "after", Killed()))
         for party in made.parties.values():
-            for worker in party._sessions.workers():
+            for worker in party._workers():
                 worker.close()
         made.end(HOME, *OTHERS)
         charged = made.charges()
@@ -574,7 +574,7 @@ def test_an_engine_that_fails_in_a_pass_ends_the_training_at_all(blow):
 
     class Struck(Party):
         def handle(self, raw):
-            (worker,) = self._sessions.workers() or [None]
+            (worker,) = self._workers() or [None]
             if worker is not None and worker.state == "computing" and not struck:
                 struck.append(worker._engine.pid)
                 os.kill(struck[0], blow)

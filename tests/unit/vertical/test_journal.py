@@ -3,7 +3,6 @@
 The sessions in which something is asked are others after each restart.
 """
 
-import contextlib
 import copy
 import gc
 import sqlite3
@@ -16,12 +15,10 @@ import pytest
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.privacy.events import GaussianEvent, compose
 from sottovoce.vertical import Party
-from sottovoce.vertical.party.budget import LedgerBudget
+from sottovoce.vertical.party.budget import LedgerBudget, MachineError
 from sottovoce.vertical.party.journal import Journal
-from sottovoce.vertical.party.sessions import MachineError
-from sottovoce.vertical.protocols.exact.messages import ShowColumns
-from sottovoce.vertical.protocols.general.messages import Describe
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.general import Describe, ShowColumns
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from sottovoce.vertical.wire import Frame, Payload, Refused, new_session
 from support.clinic import TABLE, N, clinic, frames, new_ledger, shift
 from support.interrupted import Killed, at_line
@@ -34,7 +31,7 @@ TRAIN = TrainOnLabels(np.sign(TABLE[:, 0]), "logistic", 0.0, 0.0, 0.1, 0.01, "m"
 
 def asked(message):
     """Return the first request of a new session."""
-    return Frame(new_session(), 1, message.encode()).encode()
+    return Frame(new_session(), message.encode()).encode()
 
 
 @pytest.fixture
@@ -82,24 +79,6 @@ def test_killed_at_any_line_a_request_has_one_answer_and_one_charge(tmp_path, le
         assert not isinstance(decode(*left), Refused)
     assert n_killed >= 2 * n_requests, most
     assert charges(ledger) == [GaussianEvent(500.0)] * n_requests
-
-
-def test_interrupted_at_any_line_of_a_session_a_process_that_goes_on_answers_a_step_once(tmp_path):
-    """It gives the answer of the step, and not that of one that failed."""
-    party = clinic(tmp_path)
-    for step, raw in enumerate(frames(*[Describe()] * 100), start=1):
-        executed, tracer = at_line(step, "party/sessions.py")
-        with contextlib.suppress(Killed):
-            try:
-                sys.settrace(tracer)
-                party.handle(raw)
-            finally:
-                sys.settrace(None)
-        assert not isinstance(decode(party.handle(raw)), Refused), step
-        if executed[0] < step:
-            break
-    assert 5 < step < 100
-    party._journal.close()
 
 
 @pytest.mark.parametrize("again", [False, True], ids=["the same process", "another one"])
@@ -240,14 +219,14 @@ def test_what_has_no_noise_or_a_state_is_not_on_record(tmp_path):
     assert kept(tmp_path) == []
 
 
-def test_a_session_ends_with_the_process(tmp_path, ledger):
+def test_a_request_stands_by_itself_wherever_its_session_began(tmp_path, ledger):
     party = clinic(tmp_path, ledger)
     requests = frames(*STEPS[:2])
     party.handle(requests[0])
     party._journal.close()
     party = clinic(tmp_path, ledger)
-    assert "ended with the party's process" in decode(party.handle(requests[1])).reason
-    assert len(charges(ledger)) == 1
+    assert isinstance(decode(party.handle(requests[1])), Payload)
+    assert len(charges(ledger)) == 2
 
 
 def test_an_answer_whose_charge_is_open_waits(tmp_path, ledger, monkeypatch):

@@ -16,7 +16,6 @@ from sottovoce.privacy.events import (
 )
 from sottovoce.privacy.filters import PrivacyFilter, Release
 from sottovoce.vertical.party.budget import PartyBudget
-from sottovoce.vertical.party.sessions import MachineError, Place
 
 DELTA = 1e-5
 
@@ -84,26 +83,25 @@ def test_four_releases_may_use_all_of_epsilon_by_the_basic_rule():
     assert "would bring what was spent" in budget.charge(BoundedRangeEvent(0.01))
 
 
-def test_a_place_is_charged_once_until_its_answer_leaves():
-    budget, place, event = PartyBudget((3.0, DELTA)), Place("session", 1, "release"), GaussianEvent(10.0)
+def test_a_release_is_charged_once_until_its_answer_leaves():
+    budget, event = PartyBudget((3.0, DELTA)), GaussianEvent(10.0)
     for _ in range(2):
-        assert budget.charge(event, place=place) == ""
+        assert budget.charge(event, release="release") == ""
     assert budget.spent == event
     for release in ("release", "release", "never charged"):
         budget.settle(release, "a")
-    with pytest.raises(MachineError, match="another process of this party has answered this step"):
-        budget.settle("release", "b")
-    assert budget.charge(event, place=place) == ""  # it is computed anew
+    assert budget.charge(event, release="release") == ""  # it is computed anew
     budget.settle("release", "b")
     assert budget.charge(event) == budget.charge(event) == ""
     assert budget.spent == compose(*[event] * 4)
 
 
 def test_an_account_without_a_limit_keeps_what_was_spent():
-    free, place = PartyBudget(), Place("session", 1, "release")
+    free = PartyBudget()
     assert (free.epsilon, free.delta, free.is_limited) == (math.inf, 0.0, False)
     assert free.takes_seeds and free.coordinator is None
-    assert free.charge(GaussianEvent(1.0), place=place) == free.charge(GaussianEvent(2.0), place=place) == ""
+    for scale in (1.0, 2.0):
+        assert free.charge(GaussianEvent(scale), release="release") == ""
     for answer in ("a", "b"):
         free.settle("release", answer)
     assert free.spent == compose(GaussianEvent(1.0), GaussianEvent(2.0))

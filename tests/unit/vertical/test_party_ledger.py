@@ -11,9 +11,8 @@ from sottovoce.privacy.filters import PrivacyFilter, Release, Tally
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.vertical import Party, VerticalLogisticRegression
 from sottovoce.vertical.mechanisms import ANSWERS, PRIVATE
-from sottovoce.vertical.party.budget import LedgerBudget
-from sottovoce.vertical.party.sessions import MachineError, Place
-from sottovoce.vertical.protocols.exact.messages import ShowColumns
+from sottovoce.vertical.party.budget import LedgerBudget, MachineError
+from sottovoce.vertical.requests.general import ShowColumns
 from sottovoce.vertical.wire import Payload
 from support.one_training import cost, order
 from support.party import Line, decode, request
@@ -47,12 +46,11 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     assert isinstance(request(party, SEND), Payload)
     (charge,) = seen
     assert (charge.event, charge.adjacency, charge.seeded) == (EVENT, Adjacency.REPLACE_ONE, False)
-    assert charge.plan == {
-        "party": "clinic", "session": charge.plan["session"], "step": 1, "run": charge.plan["run"]
-    }  # fmt: skip
+    assert charge.plan == {"party": "clinic"}
     assert ledger.history("clinic columns")[0].state == "committed"
     assert party.spent == EVENT
-    assert "its budget is epsilon=1.2 at delta=1e-06, and this would bring" in request(party, SEND).reason
+    assert isinstance(request(party, SEND), Payload)  # it comes again
+    assert "its budget is epsilon=1.2 at delta=1e-06, and this would bring" in Line(party).ask(SEND).reason
     assert len(ledger.history("clinic columns")) == 1
 
 
@@ -110,27 +108,27 @@ def test_a_charge_is_open_until_its_answer_leaves(ledger):
     budget, small = account(ledger), GaussianEvent(200.0)
     assert budget.is_limited and not budget.takes_seeds and budget.head == ledger.head()
     for _ in range(2):
-        assert budget.charge(EVENT, place=Place("session", 7, "release")) == ""
+        assert budget.charge(EVENT, release="release") == ""
     (charge,) = ledger.history("clinic columns")
     assert (charge.state, charge.event, charge.delta) == ("reserved", EVENT, 1e-6 / 16)
-    assert charge.plan == {"party": "clinic", "session": "session", "step": 7, "run": "release"}
+    assert charge.plan == {"party": "clinic", "run": "release"}
     assert budget.holds(budget.head) and budget.head == ledger.head() and not budget.holds(64 * "0")
     for _ in range(2):
         budget.settle("release", "a")
         assert [each.state for each in ledger.history("clinic columns")] == ["committed"]
         assert budget.head == ledger.head()
-    with pytest.raises(MachineError, match="another process of this party has answered this step"):
+    with pytest.raises(MachineError, match="another process of this party has answered this request"):
         budget.settle("release", "b")
-    with pytest.raises(MachineError, match="its ledger has no charge for this step"):
+    with pytest.raises(MachineError, match="its ledger has no charge for this request"):
         budget.settle("never charged", "a")
     assert budget.charge(NothingReleased()) == budget.shortage(NothingReleased()) == ""
     budget = account(ledger, coordinator="x")
     assert budget.charge(small) == "" and budget.head == ledger.head()
-    assert budget.charge(small, place=Place("session", 8, "other")) == ""
+    assert budget.charge(small, release="other") == ""
     _, whole, other = ledger.history("clinic columns")
     assert (whole.state, whole.plan) == ("committed", {"party": "clinic", "coordinator": "x"})
     ledger.cancel(other.charge, "nobody saw anything")
-    with pytest.raises(MachineError, match="the charge of this step was cancelled"):
+    with pytest.raises(MachineError, match="the charge of this request was cancelled"):
         budget.settle("other", "a")
     assert budget.spent == compose(EVENT, small)
 

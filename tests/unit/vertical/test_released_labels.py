@@ -16,8 +16,8 @@ from sottovoce.privacy.accounting import GaussianAccountant
 from sottovoce.privacy.events import RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.randomness import Streams
-from sottovoce.vertical.protocols.local_models.plan import public_weight
-from sottovoce.vertical.protocols.local_models.released_labels import LogisticOnLabelsPlan, SquaredOnLabelsPlan
+from sottovoce.vertical.coordinator.local_models import public_weight
+from sottovoce.vertical.requests.local_models import LogisticOnLabelsPlan, SquaredOnLabelsPlan
 from support.labels import plan_on_labels
 
 TEAM = Team(1, None)

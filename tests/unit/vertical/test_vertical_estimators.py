@@ -32,10 +32,9 @@ from sottovoce.vertical import (
 )
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.mechanisms import ANSWERS_TO
-from sottovoce.vertical.party.sessions import MOST_OPEN
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Description, Score
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from sottovoce.vertical.party.party import MOST_OPEN
+from sottovoce.vertical.requests.general import Afford, Describe, Description, Score
+from sottovoce.vertical.requests.local_models import ReleasedLabelsPlan, TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused
 from support.crossing import recorded
 from support.party import asked
@@ -256,7 +255,6 @@ def test_what_crosses_in_a_private_fit(make):
         (Describe, Description, names),
         (Afford, Done, others),
         (TrainOnLabels, Payload, others),
-        (Close, Done, others),
     ]:
         expected += [(name, False, request) for name in whom] + [(name, True, reply) for name in whom]
     assert seen == expected
@@ -272,8 +270,7 @@ def test_what_crosses_in_a_private_fit(make):
             assert b"gaussian" in c.message.octets
     first, second = labels_sent(crossings).values()
     assert np.array_equal(first, second)  # one response for all parties
-    *training, _, _, _, _ = crossings  # the farewell is not a part of it
-    assert model.uplink_bytes_ + model.downlink_bytes_ == sum(c.n_bytes for c in training)
+    assert model.uplink_bytes_ + model.downlink_bytes_ == sum(c.n_bytes for c in crossings)
     assert group.uplink_bytes + group.downlink_bytes == sum(c.n_bytes for c in crossings)
 
 
@@ -324,7 +321,7 @@ def test_the_label_holders_own_model_costs_its_budget_nothing(monkeypatch):
     monkeypatch.undo()
     assert group.parties["party1"].budget.spent == NothingReleased()
     assert [kind for name, kind in requests if name == "party1"] == [Describe]
-    assert len(requests) == 3 + 3 * 2  # facts of all; leave, a training, farewell
+    assert len(requests) == 3 + 2 * 2  # facts of all; leave, a training
     assert model.local_decision_function(parties()).shape == (N,)
     with pytest.raises(PartyError, match=r"party 'party1' refused .*: its budget"):
         logistic(epsilon=np.inf, delta=None).fit(group, Y)

@@ -26,8 +26,7 @@ from sottovoce.vertical import (
     VerticalSparseLogisticRegression,
 )
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
+from sottovoce.vertical.requests.frank_wolfe import (
     LOSSES,
     TrainOnBall,
     pack_places,
@@ -36,6 +35,7 @@ from sottovoce.vertical.protocols.frank_wolfe.messages import (
     signed_column,
     unpack_places,
 )
+from sottovoce.vertical.requests.general import KeepWeights, ShowColumns
 from sottovoce.vertical.wire import Payload, Refused
 from support.crossing import recorded
 from support.party import asked

@@ -21,8 +21,7 @@ from sottovoce.exceptions import MessageError
 from sottovoce.papers import frank_wolfe
 from sottovoce.vertical import Party, wire
 from sottovoce.vertical.mechanisms import ANSWERS_TO
-from sottovoce.vertical.protocols.exact.messages import KeepWeights
-from sottovoce.vertical.protocols.general.messages import Describe, Description, Score
+from sottovoce.vertical.requests.general import Describe, Description, KeepWeights, Score
 from sottovoce.vertical.wire import Count, Done, Frame, Message, Payload, Refused, new_session
 from support.party import decode, kinds
 
@@ -241,9 +240,7 @@ def test_a_kind_made_elsewhere_is_not_taken():
             wire.decode(raw, due)
     assert set(ANSWERS_TO) < set(KINDS.values())
     for reply in set(KINDS.values()) - set(ANSWERS_TO):
-        said = decode(
-            Party(np.ones((3, 2)), name="p").handle(Frame(new_session(), 1, example(reply).encode()).encode())
-        )
+        said = decode(Party(np.ones((3, 2)), name="p").handle(Frame(new_session(), example(reply).encode()).encode()))
         assert said.reason == f"not a valid message: no message has kind {reply.code} here."
 
 
@@ -261,7 +258,7 @@ def test_nothing_in_the_package_can_execute_what_it_receives():
     refused_modules = {"pickle", "cPickle", "dill", "cloudpickle", "marshal", "shelve", "joblib", "importlib"}
     refused_calls = {"eval", "exec", "compile", "__import__"}
     paths = sorted((Path(sottovoce.__file__).parent / "vertical").rglob("*.py"))
-    assert any(path.name == "messages.py" for path in paths)
+    assert any(path.name == "general.py" for path in paths)
     for path in paths:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if isinstance(node, ast.Import):
@@ -281,5 +278,5 @@ def test_nothing_in_the_package_can_execute_what_it_receives():
 @pytest.mark.parametrize("engines", [2, 64, 2**62])
 def test_a_flag_is_one_or_nothing(engines):
     party = Party(np.ones((3, 2)), name="clinic")
-    reply = decode(party.handle(Frame(new_session(), 1, Describe(engines).encode()).encode()))
+    reply = decode(party.handle(Frame(new_session(), Describe(engines).encode()).encode()))
     assert isinstance(reply, Refused) and "engines is 0 or 1" in reply.reason

@@ -15,13 +15,12 @@ from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.accounting import epsilon_of
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import VerticalLogisticRegression
+from sottovoce.vertical.columns import Columns
 from sottovoce.vertical.coordinator.parties import InProcessParties
 from sottovoce.vertical.party.party import Party, _numbers
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact import messages as exact
-from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
-from sottovoce.vertical.protocols.general.messages import Describe, Description, Score
-from sottovoce.vertical.table.columns import Columns
+from sottovoce.vertical.requests import general as exact
+from sottovoce.vertical.requests.general import Describe, Description, KeepWeights, Score, ShowColumns
 from sottovoce.vertical.wire import FRAME_BYTES, Done, Payload, Refused
 from support.crossing import recorded
 from support.noisy_rounds import ROUNDS

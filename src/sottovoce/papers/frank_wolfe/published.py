@@ -42,14 +42,14 @@ from sottovoce.papers.frank_wolfe.noise import (
 from sottovoce.privacy.accounting import accountant_for
 from sottovoce.privacy.events import Event, GaussianEvent, PureEvent, RepeatedEvent, compose
 from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.exact import keep_weights
+from sottovoce.vertical.coordinator.frank_wolfe import PrivateBallPlan
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalSolution, Words, checked
 from sottovoce.vertical.estimators.choices import known_options
 from sottovoce.vertical.estimators.sparse import VerticalLasso
 from sottovoce.vertical.protocol import Answered, PartyFacts, Protocol, Request, count, opened, refuse, within
-from sottovoce.vertical.protocols.exact.plan import keep_weights
-from sottovoce.vertical.protocols.frank_wolfe.messages import LOSSES, check_ball, cut, place_of
-from sottovoce.vertical.protocols.frank_wolfe.plan import PrivateBallPlan
+from sottovoce.vertical.requests.frank_wolfe import LOSSES, check_ball, cut, place_of
 from sottovoce.vertical.wire import Count, Done, Payload
 
 _MOVE = 2.0 * TICKS * ROUNDING_SLACK  # of a score, in ticks, when a person is replaced
@@ -126,7 +126,7 @@ class PublishedBallWorker:
         return Payload(told, shared)
 
 
-class PublishedBallStart(Request, code=72):
+class PublishedBallStart(Request, code=72, opens=True):
     """Open steps of Frank-Wolfe with the published noise.
 
     ``clip`` bounds a record's slope, ``selection`` is the scale of the Laplace noise on a mean of slopes times entries,
@@ -156,7 +156,7 @@ class PublishedBallStart(Request, code=72):
         return Done()
 
 
-class PublishedBallStep(Request, code=73):
+class PublishedBallStep(Request, code=73, once=True):
     """What the released columns predict, one number a row of the sketch; take one step.
 
     The answer is twice the column, plus 1 for a step down, pure epsilon and noise multiplier; and the noisy column in

@@ -1,7 +1,7 @@
 """How the coordinator talks to the parties: one interface, and its implementation within one process.
 
-Only bytes cross it, each way: requests in frames, which say which session they belong to
-and which step of it they are, and replies of `sottovoce.vertical.wire`. What crosses is counted.
+Only bytes cross it, each way: requests in frames, which say which session they belong to, and replies of
+`sottovoce.vertical.wire`. What crosses is counted.
 """
 
 import os
@@ -17,10 +17,9 @@ from sottovoce._shown import in_one_line
 from sottovoce._validation import in_order
 from sottovoce.exceptions import MessageError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint, Run
-from sottovoce.vertical.protocols.general.messages import Afford, Close, Describe, Score
+from sottovoce.vertical.protocol import Request
+from sottovoce.vertical.requests.general import Close
 from sottovoce.vertical.wire import MOST_REASON, Done, Frame, Message, Refused, decode, new_session
-
-_QUESTIONS: Final = (Afford, Describe, Score)  # they leave nothing with a party that is worth a farewell
 
 Reply = TypeVar("Reply", bound=Message)
 
@@ -39,10 +38,9 @@ class Answering(Protocol):
 class Parties(ABC):
     """The parties of one training, in a fixed order; the first holds the labels unless said otherwise.
 
-    An object talks to each party in one session of its own, one request after the other; `session` opens another one,
-    for a training that may run beside others. A carrier implements `_send` alone, and may send the same bytes again
-    when it does not know whether they arrived: the party answers them once. With a `checkpoint` a training that fails
-    leaves its sessions open.
+    An object talks to each party in one session of its own; `session` opens another one, for a training that may run
+    beside others. A carrier implements `_send` alone, and may send the same bytes again when it does not know whether
+    they arrived: the party answers them once.
 
     Attributes
     ----------
@@ -74,21 +72,12 @@ class Parties(ABC):
         self.names = names
         self.uplink_bytes = 0
         self.downlink_bytes = 0
-        self._process, self._talking, self._counting = os.getpid(), Lock(), Lock()
-        self._begin()
-
-    def _begin(self) -> None:
-        self.session_name = new_session()
-        self._steps = dict.fromkeys(self.names, 0)
-        self._holding: set[str] = set()  # parties that hold something for the session
+        self._process, self._counting = os.getpid(), Lock()
+        self.session_name, self._holding = new_session(), set[str]()  # parties that hold something for the session
 
     def new_run(self) -> Run:
         """Return what the next fit over these parties draws; a run that is resumed draws as it did before."""
         return Run() if self.checkpoint is None else self.checkpoint.new_run()
-
-    def _lost(self) -> None:
-        """Go on in a new session where nobody knows how far the parties of this one are."""
-        self._begin()
 
     def __reduce__(self) -> NoReturn:
         raise TypeError("parties cannot be copied or pickled: two would go on with the same sessions.")
@@ -135,23 +124,14 @@ class Parties(ABC):
         return replies
 
     def _carry(self, requests: Mapping[str, Message]) -> dict[str, bytes]:
-        """Send requests as the next step of the session, and return what came back."""
+        """Send requests in the session, and return what came back."""
         self._check_process()
-        with self._talking:  # the steps of a session follow each other
-            sent = {}
-            for name, request in requests.items():
-                if not isinstance(request, _QUESTIONS):
-                    self._holding.add(name)
-                self._steps[name] += 1
-                sent[name] = Frame(self.session_name, self._steps[name], request.encode()).encode()
-            self._count(sum(map(len, sent.values())), 0)
-            try:
-                answers = self._send(sent)
-            except BaseException:
-                self._lost()
-                raise
-            self._count(0, sum(map(len, answers.values())))
-            return answers
+        self._holding |= {name for name, each in requests.items() if isinstance(each, Request) and each.opens}
+        sent = {name: Frame(self.session_name, request.encode()).encode() for name, request in requests.items()}
+        self._count(sum(map(len, sent.values())), 0)
+        answers = self._send(sent)
+        self._count(0, sum(map(len, answers.values())))
+        return answers
 
     def _count(self, down: int, up: int) -> None:
         with self._counting:
@@ -168,26 +148,19 @@ class Parties(ABC):
         talk = _Conversation(self)
         try:
             yield talk
-        except BaseException:
-            if talk.checkpoint is None:
-                talk.close()
-            raise
-        talk.close()
+        finally:
+            talk.close()
 
     def leave_out(self, names: Collection[str]) -> None:
         """Go on without some parties, which were asked for their facts alone."""
-        holding = self._holding & set(names)
-        if holding:
-            self.exchange(dict.fromkeys(holding, Close()), Done)
-        self._holding -= holding
         self.names = tuple(name for name in self.names if name not in names)
 
     def close(self) -> None:
         """End the session at every party that holds something for it, so that it is forgotten."""
-        if self._holding:
+        holding, self._holding = self._holding, set()
+        if holding:
             with suppress(PartyError):  # who does not answer ends it when others come
-                self.exchange(dict.fromkeys(self._holding, Close()), Done)
-        self._begin()
+                self.exchange(dict.fromkeys(holding, Close()), Done)
 
     def tell(self, doing: str) -> None:
         """Say in words what the requests to come are part of, for who follows the run."""
@@ -221,9 +194,6 @@ class _Conversation(Parties):
 
     def _send(self, requests: Mapping[str, bytes]) -> dict[str, bytes]:
         return self._carrier._send(requests)
-
-    def _lost(self) -> None:
-        """Stay in it: the training has failed, and those who got the request can still be told that it is over."""
 
     def tell(self, doing: str) -> None:
         self._carrier.tell(doing)

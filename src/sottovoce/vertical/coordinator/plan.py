@@ -26,7 +26,7 @@ from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.protocol import LARGEST_MU, SMALLEST_MU, event_text
-from sottovoce.vertical.protocols.general.messages import LARGEST_SCORE, Afford, Describe, Description, Score
+from sottovoce.vertical.requests.general import LARGEST_SCORE, Afford, Describe, Description, Score
 from sottovoce.vertical.wire import MOST_TEXT, Done, Message, Payload
 
 

@@ -9,8 +9,7 @@ import weakref
 from collections.abc import Sequence
 from typing import ClassVar, Final
 
-from sottovoce.vertical.engines.engine import EngineError, Whole
-from sottovoce.vertical.engines.guarded import Guarded
+from sottovoce.vertical.engines.engine import EngineError, Guarded, Whole
 from sottovoce.vertical.engines.programs import Program
 
 _OVER: Final = "this joint computation has not been started, or is over; begin a new one"

@@ -30,8 +30,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from sottovoce.vertical.engines.engine import EngineError, Whole
-from sottovoce.vertical.engines.guarded import Guarded
+from sottovoce.vertical.engines.engine import EngineError, Guarded, Whole
 from sottovoce.vertical.engines.links import Links
 from sottovoce.vertical.engines.programs import Program
 

@@ -18,8 +18,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from sottovoce.vertical.engines.engine import Whole
-from sottovoce.vertical.engines.guarded import Guarded
+from sottovoce.vertical.engines.engine import Guarded, Whole
 from sottovoce.vertical.engines.programs import Program
 
 # SPU's product of whole numbers takes 40 times longer where the left side has more rows than this

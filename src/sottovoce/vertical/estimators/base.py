@@ -48,7 +48,7 @@ from sottovoce.vertical.estimators.prediction import (
     seeded_for_session,
 )
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.general.messages import Description
+from sottovoce.vertical.requests.general import Description
 
 _DESCRIBED: Final = ("n_rows", "n_features", "data_norm", "nonnegative", "data_bound")  # that plans are made from
 NOT_COVERED: Final = (

@@ -9,13 +9,13 @@ from typing import Any, Final
 from sottovoce._validation import in_full
 from sottovoce.exceptions import ParameterError, PartyError
 from sottovoce.privacy.calibration import gaussian_mu
+from sottovoce.vertical.coordinator.local_models import LocalModelsPlan
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan
+from sottovoce.vertical.coordinator.secure import SecurePlan
 from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
 from sottovoce.vertical.estimators.prediction import owned
-from sottovoce.vertical.protocols.general.messages import Description
-from sottovoce.vertical.protocols.local_models.plan import LocalModelsPlan
-from sottovoce.vertical.protocols.secure.plan import SecurePlan
+from sottovoce.vertical.requests.general import Description
 
 MECHANISMS: Final[dict[str, type[VerticalPlan]]] = {plan.name: plan for plan in (LocalModelsPlan, SecurePlan)}
 """The plan of each ``mechanism=...`` of the dense estimators."""

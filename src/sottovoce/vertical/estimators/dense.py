@@ -12,7 +12,9 @@ from sottovoce._parameters import estimator, parameter
 from sottovoce._validation import choice, magnitude, number, whole_number
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import SmoothedHinge, Squared
+from sottovoce.vertical.coordinator.exact import ExactPlan
 from sottovoce.vertical.coordinator.plan import PublicFacts, VerticalPlan
+from sottovoce.vertical.coordinator.secure import SecurePlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.choices import (
     CHOICES,
@@ -24,8 +26,6 @@ from sottovoce.vertical.estimators.choices import (
     known_options,
 )
 from sottovoce.vertical.estimators.tasks import VerticalClassifier, VerticalLogisticModel, VerticalRegressor
-from sottovoce.vertical.protocols.exact.plan import ExactPlan
-from sottovoce.vertical.protocols.secure.plan import SecurePlan
 
 _AUTO: Final = "auto"
 
@@ -71,7 +71,7 @@ class _PenalisedEstimator(VerticalEstimator):
     tol: float = parameter(
         "float, > 0",
         default=1e-6,
-        text="Without noise: see `sottovoce.vertical.protocols.exact.plan.minimise`.",
+        text="Without noise: see `sottovoce.vertical.coordinator.exact.minimise`.",
     )
 
     def _check_parameters(self) -> None:

@@ -16,13 +16,13 @@ from sottovoce._numerics import Vector
 from sottovoce._validation import choice
 from sottovoce.exceptions import DataError, ParameterError
 from sottovoce.randomness import Purpose, Streams
-from sottovoce.vertical.alignment.aligned import AlignedParties
+from sottovoce.vertical.alignment import AlignedParties
+from sottovoce.vertical.coordinator.exact import own_model_name
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, VerticalPlan, ask_scores
 from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
-from sottovoce.vertical.protocols.exact.plan import own_model_name
+from sottovoce.vertical.requests.identifiers import canonical_identifiers
 
 
 def as_parties(parties: Any) -> Parties:

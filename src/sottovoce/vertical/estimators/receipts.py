@@ -20,8 +20,8 @@ from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.choices import checked_engines
 from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
 from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
-from sottovoce.vertical.protocols.general.messages import Description
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA
+from sottovoce.vertical.requests.general import Description
+from sottovoce.vertical.secure.training import LEAST_ALPHA
 
 GUARANTEE: Final = "guarantee.json"
 COORDINATOR: Final = "coordinator.json"

@@ -10,12 +10,12 @@ from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._validation import choice, in_full, magnitude, number
 from sottovoce.exceptions import ParameterError
+from sottovoce.vertical.coordinator.frank_wolfe import BallPlan, ExactBallPlan, LocalBallPlan
 from sottovoce.vertical.coordinator.plan import VerticalPlan, VerticalSolution
+from sottovoce.vertical.coordinator.secure import SecureBallPlan
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.choices import CHOICES, engine_for
 from sottovoce.vertical.estimators.tasks import VerticalLogisticModel, VerticalRegressor
-from sottovoce.vertical.protocols.frank_wolfe.plan import BallPlan, ExactBallPlan, LocalBallPlan
-from sottovoce.vertical.protocols.secure.plan import SecureBallPlan
 
 
 # First among the bases of an estimator: the parameters that it declares again then go before those of its own base.

@@ -16,7 +16,7 @@ from sottovoce.vertical.coordinator.checkpoint import Checkpoint
 from sottovoce.vertical.coordinator.parties import Answering, Parties, handled
 from sottovoce.vertical.flare.runs import Progress
 from sottovoce.vertical.mechanisms import NAMES
-from sottovoce.vertical.protocols.general.messages import Close
+from sottovoce.vertical.requests.general import Close
 from sottovoce.vertical.wire import FRAME_BYTES, code_of
 
 Call = Callable[[str, bytes, float], object]

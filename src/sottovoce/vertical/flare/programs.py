@@ -27,6 +27,7 @@ from sottovoce.exceptions import DataError, MessageError, ParameterError, PartyE
 from sottovoce.ledger import Ledger
 from sottovoce.privacy.events import NonPrivateEvent
 from sottovoce.vertical.coordinator.checkpoint import Checkpoint
+from sottovoce.vertical.coordinator.exact import own_model_name
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import SumOfScores, Term, check_affordable
 from sottovoce.vertical.estimators.base import VerticalEstimator
@@ -40,7 +41,6 @@ from sottovoce.vertical.flare.runs import CHECKPOINT, Progress, RunSpec
 from sottovoce.vertical.flare.site import Site
 from sottovoce.vertical.party.journal import Journal
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.plan import own_model_name
 from sottovoce.vertical.wire import refusal
 
 ALIGNMENT: Final = "alignment.json"
@@ -175,9 +175,9 @@ class _Doing:
 
     def _align(self, home: Party) -> None:
         """Take the people in common; a run that goes on takes those of before, tables without identifiers all."""
-        from sottovoce.vertical.alignment.aligned import align_over
-        from sottovoce.vertical.protocols.alignment.identifiers import canonical_identifiers
-        from sottovoce.vertical.protocols.alignment.messages import announce, read_announcement
+        from sottovoce.vertical.alignment import align_over
+        from sottovoce.vertical.requests.alignment import announce, read_announcement
+        from sottovoce.vertical.requests.identifiers import canonical_identifiers
 
         self.progress.phase("aligning")
         if home.ids is None:

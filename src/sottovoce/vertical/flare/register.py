@@ -26,7 +26,7 @@ CREATE TABLE IF NOT EXISTS requests (
 CREATE INDEX IF NOT EXISTS by_coordinator ON requests (coordinator);
 CREATE TABLE IF NOT EXISTS begun (run TEXT PRIMARY KEY);
 """
-_EMPTY: Final[dict[str, str | int]] = {
+_EMPTY: Final[dict[str, str | int]] = {  # session and step: of files that earlier versions made
     **dict.fromkeys(("run", "coordinator", "purpose", "caller", "session", "kind", "outcome", "reason"), ""),
     **dict.fromkeys(("step", "bytes_in", "bytes_out"), 0),
     "times": 1,

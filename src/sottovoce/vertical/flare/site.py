@@ -24,10 +24,9 @@ from sottovoce.vertical.flare.federation import Section, entries_of
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS, PRIVATE
 from sottovoce.vertical.party.budget import LedgerBudget
-from sottovoce.vertical.party.helper import Helper
-from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.party.party import Helper, Party
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.alignment.identifiers import usable_identifiers
+from sottovoce.vertical.requests.identifiers import usable_identifiers
 
 # ------------------------------------------------------------------ the file
 

@@ -21,14 +21,17 @@ from sottovoce.privacy.accounting import accountant_for, flatten
 from sottovoce.privacy.adjacency import ROW_UNIT, Adjacency
 from sottovoce.privacy.events import Event, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release
-from sottovoce.vertical.party.sessions import MachineError, Place
 
 _LOG: Final = logging.getLogger(__name__)
 _BASIC_SHARE: Final = 1 / 16  # of delta, for each release under the filter's basic rule
-_ANSWERED: Final = "another process of this party has answered this step: its folder is in use twice"  # may cross
-_GIVEN_BACK: Final = "the charge of this step was cancelled, so its answer stays here: begin again"  # may cross
-_UNKNOWN: Final = "its ledger has no charge for this step, so its answer stays here: begin again"  # may cross
+_ANSWERED: Final = "another process of this party has answered this request: its folder is in use twice"  # may cross
+_GIVEN_BACK: Final = "the charge of this request was cancelled, so its answer stays here: begin again"  # may cross
+_UNKNOWN: Final = "its ledger has no charge for this request, so its answer stays here: begin again"  # may cross
 _NO_LEDGER: Final = "its ledger cannot be used now; the party's own log says why"  # may cross
+
+
+class MachineError(Exception):
+    """Why a request cannot be answered now: a failure of the machine, and not of the request. The text may cross."""
 
 
 class Account(ABC):
@@ -58,11 +61,11 @@ class Account(ABC):
         """Return why ``event`` is not covered on top of what was spent, telling nothing else; empty if it is."""
 
     @abstractmethod
-    def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
+    def charge(self, event: Event, *, seeded: bool = False, release: str | None = None) -> str:
         """Add ``event`` before anything is computed, or return why not; of two requests at once one is first.
 
-        ``seeded`` where the noise can be repeated. A charge is open until `settle`: whatever was computed for it has
-        not left, so that computing it again for the same ``place`` costs nothing more. An account that cannot be used
+        ``seeded`` where the noise can be repeated. The charge of a named release, whose answer is to be on record
+        before it leaves, is open until `settle`: to compute it again costs nothing more. An account that cannot be used
         now raises `MachineError`: nobody can tell whether it covers the event.
         """
 
@@ -94,7 +97,6 @@ class PartyBudget(Account):
             self.delta = number("budget[1]", delta, at_least=0.0, below=1.0)
         self._events: list[Event] = []
         self._open: set[str] = set()
-        self._closed: dict[str, str] = {}  # what a charge was closed for last
         self._lock = Lock()
 
     @property
@@ -113,28 +115,18 @@ class PartyBudget(Account):
             return ""
         return f"its budget is {self.limit}, and this would bring what was spent to epsilon={cost:.6g}"
 
-    def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
-        if not self.is_limited:
-            self._events.append(event)
-            return ""
+    def charge(self, event: Event, *, seeded: bool = False, release: str | None = None) -> str:
         with self._lock:
-            if place is not None and place.release in self._open:
+            if release in self._open:
                 return ""
             shortage = self.shortage(event)
             if not shortage:
                 self._events.append(event)
-                self._open |= set() if place is None else {place.release}
+                self._open |= set() if release is None or not self.is_limited else {release}
         return shortage
 
     def settle(self, release: str, answer: str) -> None:
-        if not self.is_limited:
-            return
-        with self._lock:  # two selections of the rows may be asked for the same at once
-            if release in self._open:
-                self._open.remove(release)
-                self._closed[release] = answer
-        if self._closed.get(release, answer) != answer:
-            raise MachineError(_ANSWERED)
+        self._open.discard(release)  # one object has the journal with the answer, and with it the name
 
     def _cost(self, event: Event) -> float:
         """Return the epsilon that a budget would have to have to cover ``event`` on top of what was spent.
@@ -250,13 +242,14 @@ class LedgerBudget(Account):
                 budget=(self._cap.epsilon, self.delta), spent=own(), asked=cost,
             )  # fmt: skip
 
-    def charge(self, event: Event, *, seeded: bool = False, place: Place | None = None) -> str:
+    def charge(self, event: Event, *, seeded: bool = False, release: str | None = None) -> str:
         """Charge ``event`` on disk, or return why not; of two requests at once, anywhere, one is first."""
         if isinstance(event, NothingReleased):
             return ""
-        if place is not None:
+        if release is not None:
             with self._usable():
-                if self._is_open(place.release):
+                found = self._book.find(self.dataset, release)
+                if found is not None and found[1].state == "reserved":
                     return ""
         shortage = self.shortage(event)
         if shortage:
@@ -265,12 +258,12 @@ class LedgerBudget(Account):
             with self._usable():
                 charge = self._book.reserve(
                     self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
-                    plan=self._record(place), admits=lambda spent: self._check_cap(spent, event),
+                    plan=self._record(release), admits=lambda spent: self._check_cap(spent, event),
                 )  # fmt: skip
         except BudgetError:  # somebody else was first
             return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
         self.head = charge.hash
-        if place is None:
+        if release is None:
             with self._usable():
                 self.head = self._book.commit(charge, event).hash
         return ""
@@ -285,10 +278,6 @@ class LedgerBudget(Account):
             raise MachineError(_GIVEN_BACK if record.state == "cancelled" else _ANSWERED)
         self.head = charge.hash
 
-    def _is_open(self, release: str) -> bool:
-        found = self._book.find(self.dataset, release)
-        return found is not None and found[1].state == "reserved"
-
     @contextmanager
     def _usable(self) -> Iterator[None]:
         """Tell a ledger that cannot be read or written apart from one that says no."""
@@ -300,13 +289,9 @@ class LedgerBudget(Account):
             _LOG.exception("the ledger of party %r", self._name)
             raise MachineError(_NO_LEDGER) from None
 
-    def _record(self, place: Place | None) -> dict[str, object]:
-        record: dict[str, object] = {"party": self._name}
-        if self.coordinator is not None:
-            record["coordinator"] = self.coordinator
-        if place is not None:
-            record |= {"session": place.session, "step": place.step, "run": place.release}
-        return record
+    def _record(self, release: str | None) -> dict[str, object]:
+        known = {"party": self._name, "coordinator": self.coordinator, "run": release}
+        return {what: value for what, value in known.items() if value is not None}
 
     @property
     def _delta(self) -> float:

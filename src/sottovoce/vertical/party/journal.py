@@ -38,14 +38,15 @@ Model = tuple[str, Vector, float]
 class Release:
     """An answer that is charged for, and the model that is kept when it may leave."""
 
-    name: str  # that no release has which was computed for another request, for other rows, or at another cost
+    # that no release has which was computed for another request, for other rows, or at another cost; empty for one that
+    # is not on record
+    name: str
     answer: bytes
     model: Model | None  # what the answer does not tell is a release too
-    unknown: bytes = b""  # random where it is not on record: nobody else has what stands behind the answer
 
     @property
     def digest(self) -> str:
-        return hashlib.sha256(self.answer + self.packed + self.unknown).hexdigest()
+        return hashlib.sha256(self.answer + self.packed).hexdigest()
 
     @property
     def packed(self) -> bytes:

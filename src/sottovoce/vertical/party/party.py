@@ -14,6 +14,7 @@ import logging
 import os
 import secrets
 import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Collection, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -30,26 +31,19 @@ from sottovoce._entries import entries
 from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event, NonPrivateEvent
+from sottovoce.randomness import Streams
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
-from sottovoce.vertical.party.budget import Account, LedgerBudget, PartyBudget
-from sottovoce.vertical.party.journal import Journal, Model, Release
-from sottovoce.vertical.party.sessions import MachineError, Place, Session, SessionError, Sessions
-from sottovoce.vertical.protocol import (
-    Desk,
-    Part,
-    PartyFacts,
-    Protocol,
-    RefusalError,
-    close,
-    refuse,
-)
-from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
-from sottovoce.vertical.protocols.alignment.messages import announce
+from sottovoce.vertical.party.budget import Account, LedgerBudget, MachineError, PartyBudget
+from sottovoce.vertical.party.journal import Journal, Release
+from sottovoce.vertical.protocol import Desk, Part, PartyFacts, Protocol, RefusalError, close, refuse
+from sottovoce.vertical.requests.alignment import announce
+from sottovoce.vertical.requests.identifiers import UsableIdentifiers, usable_identifiers
 from sottovoce.vertical.wire import MOST_REASON, Frame, Message, Refused, decode
 
 _LOG: Final = logging.getLogger(__name__)
 FAILED: Final = "it failed there; the party's own log says more"
+MOST_OPEN: Final = 32  # sessions of one party that hold anything
 MOST_PLACES: Final = 12  # of where an error came from, the innermost: a log takes so much of one line
 _ELSEWHERE: Final = "it was made in another process; make the party in the one that uses it"
 
@@ -178,7 +172,7 @@ class Party:
         if journal is not None:
             journal.claim(name)
         self._journal = journal
-        self._sessions = Sessions()
+        self._sessions: OrderedDict[bytes, _Session] = OrderedDict()  # the one that was idle for longest first
         self._digested: tuple[Any, bytes] = (None, b"")  # a table, and its digest
         self._models: dict[str, Part] = {}
         self.most_models: int | None = None
@@ -329,7 +323,7 @@ class Party:
 
     def close(self) -> None:
         """End what computes in the background for open sessions, before the process ends; what is on record stays."""
-        for worker in self._sessions.workers():
+        for worker in self._workers():
             close(worker)
 
     # ------------------------------------------------------------------ what the coordinator can reach
@@ -337,69 +331,38 @@ class Party:
     def handle(self, raw: bytes) -> bytes:
         """Answer one framed request; whatever goes wrong here is told without a word about the data.
 
-        Requests are answered one at a time. The last request of a session may be sent again: its answer is the same,
-        byte for byte, and nothing is drawn or charged again.
+        Requests are answered one at a time. One that is charged, or must be done once, may be sent again: its answer is
+        the same, byte for byte, and nothing is drawn or charged again.
         """
         if os.getpid() != self._process:  # the parent goes on with its sessions and its budget
             return Refused(_ELSEWHERE).encode()
         with self._lock:
             try:
                 frame = Frame.read(raw)
-                if self._journal is not None:
-                    self._journal.check_open()
-                session = self._sessions.find(frame)
-                answer = session.repeated(frame)
-                if answer is None:
-                    self._settle(session)  # what the next step rests on may leave by it
-                    answer = self._answer(session, frame)
-                self._settle(session)  # before it leaves
-                return answer
-            except (MessageError, SessionError) as refusal:
-                return Refused(f"{refusal}.").encode()
-            except MachineError as fault:
-                return Refused(str(fault)).encode()
+            except MessageError as error:
+                return Refused(f"{error}.").encode()
+            try:
+                return self._answer(frame, self._sessions.get(frame.session) or _Session())
+            except (RefusalError, MachineError) as refusal:
+                return Refused(str(refusal)[:MOST_REASON]).encode()
             except StorageError:  # what is not on record must not leave
                 _LOG.exception("the journal of party %r", self.name)
-                return Refused(FAILED).encode()
+            except (Exception, SystemExit) as error:  # its message could quote a row, and its class tell about one
+                places = "".join(traceback.format_tb(error.__traceback__, -MOST_PLACES))
+                _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
+            return Refused(FAILED).encode()
 
-    def _settle(self, session: Session) -> None:
-        """Let the account know the last answer of a session, and what stands behind it, if it does not yet."""
-        if session.owed is not None:
-            self.budget.settle(session.owed.name, session.owed.digest)
-            if session.owed.model is not None:
-                model, coef, intercept = session.owed.model
-                self._keep(model, Part(coef, intercept, self.feature_names))
-            session.owed = None
-
-    def _answer(self, session: Session, frame: Frame) -> bytes:
-        """Answer the next step; what fails for want of the machine is raised, and the step is not used up."""
-        step = _Step(frame)
+    def _answer(self, frame: Frame, session: "_Session") -> bytes:
+        """Ask what it costs, charge, run, encode, store: the only place where a party does any of these."""
+        if self._journal is not None:
+            self._journal.check_open()
+        digest = frame.digest
+        if session.asked == digest and session.answered is not None:
+            return self._leave(session.answered)
         try:
-            answer = self._run(session, step, self._decoded(frame))
-        except RefusalError as refusal:
-            answer = Refused(str(refusal)[:MOST_REASON]).encode()
-        except (MachineError, StorageError):
-            raise
-        except (Exception, SystemExit) as error:  # its message could quote a row, and its class tell about one
-            places = "".join(traceback.format_tb(error.__traceback__, -MOST_PLACES))
-            _LOG.error("a request to party %r failed with %s:\n%s", self.name, type(error).__name__, places)
-            answer = Refused(FAILED).encode()
-        owed = step.release
-        if owed is None and step.charged:  # it is not on record: what stands behind it nobody else has
-            owed = Release(step.charged, answer, step.model, secrets.token_bytes(16))
-        session.take(frame, answer, owed)
-        if step.ended:
-            self._sessions.end(session.name)
-        return answer
-
-    def _decoded(self, frame: Frame) -> Message:
-        try:
-            return decode(frame.body, self._knows.answers_to)
+            request: Any = decode(frame.body, self._knows.answers_to)
         except MessageError as error:
             raise RefusalError(f"not a valid message: {error}") from None
-
-    def _run(self, session: Session, step: "_Step", request: Any) -> bytes:
-        """Ask what it costs, charge, run, encode, store: the only place where a party does any of these."""
         facts, before = self._facts, session.worker
         answering = request.answer(facts, before)
         try:  # inside, nothing but public facts and the request is looked at
@@ -407,50 +370,81 @@ class Party:
             event = next(answering)
         except (ParameterError, DataError, OverflowError) as error:
             raise RefusalError(str(error)) from None
-        seed = self._session_seeds.get(session.name, self._random_state)
-        # what a session holds ends with the process, and what has no noise is no release that is charged
-        journal = None if before is not None or isinstance(event, NonPrivateEvent) else self._journal
+        seed, name = self._session_seeds.get(frame.session, self._random_state), ""
+        is_charged = event is not None and not isinstance(event, NonPrivateEvent)
+        # what a session holds ends with the process, and what has no noise is no release
+        if is_charged and self._journal is not None and before is None and not request.opens:
+            name = self._name(digest, (event, seed is not None))
+            found = self._journal.find(name)
+            if found is not None:
+                return self._leave(found)
         if event is not None:
-            place = self._place(session, step.frame, (event, seed is not None), alone=journal is not None)
-            step.release = None if journal is None else journal.find(place.release)
-            if step.release is not None:
-                return step.release.answer
-            refuse(self.budget.charge(event, seeded=seed is not None, place=place))
-            step.charged = place.release
+            refuse(self.budget.charge(event, seeded=seed is not None, release=name or None))
         desk = Desk(
-            self._table, facts, before, self._models, self.feature_names, lambda: session.streams(seed),
-            self.budget.shortage, self._code_not_allowed, lambda: self.identifiers, guarded=self.budget.is_limited,
-            kept=self._keep, session=session.name, workers=self._sessions.workers,
+            self._table, facts, before, self._models, self.feature_names, lambda: Streams(seed), self.budget.shortage,
+            self._code_not_allowed, lambda: self.identifiers, guarded=self.budget.is_limited, kept=self._keep,
+            session=frame.session, workers=self._workers,
         )  # fmt: skip
         try:
             answering.send(desk)
             raise AssertionError  # it is charged once
         except StopIteration as done:
-            answer: bytes = done.value.encode()
+            release = Release(name, done.value.encode(), desk.later)
+        except (RefusalError, MachineError, StorageError):
+            raise
+        except (Exception, SystemExit):  # it is told that it failed, so nothing is tried again for this charge
+            if is_charged:
+                if name:
+                    self.budget.settle(name, secrets.token_hex(16))
+                self._hold(frame.session, session, digest, Release("", Refused(FAILED).encode(), None))
+            raise
         finally:
             if before is not desk.worker:
                 close(before)
-        if step.charged and journal is not None and desk.worker is None:
-            release = Release(step.charged, answer, desk.later)
-            journal.keep(release)
-            step.release = release
-        session.worker, step.model, step.ended = desk.worker, desk.later, desk.ended
+        if name and self._journal is not None:
+            self._journal.keep(release)
+        session.worker = desk.worker
+        if is_charged or request.once:
+            self._hold(frame.session, session, digest, release)
+        if desk.ended:
+            self._end(frame.session)
         if desk.aligned is not None:
             self._become(*desk.aligned)
-        return answer
+        return self._leave(release)
 
-    def _place(self, session: Session, frame: Frame, about: object, *, alone: bool) -> Place:
-        """Return what a step is charged as: by another name wherever request, rows or charge are others.
+    def _leave(self, release: Release) -> bytes:
+        """Close the charge of a release that is on record, keep the model behind it, and return its answer."""
+        if release.name:
+            self.budget.settle(release.name, release.digest)
+        if release.model is not None:
+            model, coef, intercept = release.model
+            self._keep(model, Part(coef, intercept, self.feature_names))
+        return release.answer
 
-        What is ``alone`` is the same release in every session and process: it is on record, and rests on nothing else.
-        """
-        where = self._digest if alone else session.name + frame.step.to_bytes(8, "little")
+    def _name(self, request: bytes, about: object) -> str:
+        """Return the name of a release: another one wherever request, rows or charge are others."""
         told = repr((about, self.name, self.budget.coordinator, self.budget.is_limited)).encode()
-        release = hashlib.sha256(b"release" + frame.digest + where + told).hexdigest()[:32]
-        return Place(session.name.hex(), frame.step, release)
+        return hashlib.sha256(b"release" + request + self._digest + told).hexdigest()[:32]
+
+    def _hold(self, name: bytes, session: "_Session", asked: bytes, answered: Release) -> None:
+        """Keep a session; of too many the one that was idle for longest ends, those without a training first."""
+        session.asked, session.answered = asked, answered
+        self._sessions[name] = session
+        self._sessions.move_to_end(name)
+        if len(self._sessions) > MOST_OPEN:
+            idle = (each for each, other in self._sessions.items() if other.worker is None and each != name)
+            self._end(next(idle, next(iter(self._sessions))))
+
+    def _end(self, name: bytes) -> None:
+        session = self._sessions.pop(name, None)
+        if session is not None:
+            close(session.worker)
+
+    def _workers(self) -> list[Any]:
+        return [session.worker for session in self._sessions.values() if session.worker is not None]
 
     def _keep(self, model: str, part: Part) -> None:
-        """Keep a part of a model, on disk first; where that cannot be, the step is not used up: nothing has left."""
+        """Keep a part of a model, on disk first; where that cannot be, nothing leaves."""
         try:
             if self.on_keeping is not None:
                 self.on_keeping(model, part)
@@ -465,7 +459,8 @@ class Party:
         if self.ids is not None and self.alignment != alignment:
             table, ids, y = (each if each is None or rows is None else each[rows] for each in self._whole)
             self._table, self.ids, self.y, self.alignment = table, ids, y, alignment
-            self._sessions.end_trainings()
+            for name in list(self._sessions):
+                self._end(name)
 
     @property
     def _digest(self) -> bytes:
@@ -503,14 +498,12 @@ class Party:
 
 
 @dataclass
-class _Step:
-    """A step that is being answered."""
+class _Session:
+    """What a party holds for one conversation; it ends with the process."""
 
-    frame: Frame
-    charged: str = ""  # the name of its release
-    release: Release | None = None  # as it is on record
-    model: Model | None = None  # to keep when its answer may leave
-    ended: bool = False  # whether the session is over
+    worker: Any = None  # what a training of several requests has reached
+    asked: bytes = b""  # digest of the last request that is answered once
+    answered: Release | None = None
 
 
 def _numbers(X: Any, what: str) -> Any:
@@ -540,3 +533,43 @@ def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArra
             f"{what} of party {name!r} must hold one entry for each of its {n_rows} rows; got {array.shape}."
         )
     return array
+
+
+# ------------------------------------------------------------------ a party without a table
+
+
+class Helper(Party):
+    """A party that has no columns and no people, and computes with those who have (``mechanism="secure"``).
+
+    It sees random shares of the others' numbers, adds its share of the noise, and gives nothing away. Other mechanisms,
+    predictions and alignments leave it out.
+
+    Parameters
+    ----------
+    name : str
+        Name of the organisation; public.
+    computing : ComputeSite or None
+        Where and with whom it computes; None only with parties of its own process.
+    journal : Journal or None
+        As for `Party`.
+
+    Examples
+    --------
+    >>> from sottovoce.vertical import Helper
+    >>> Helper("notary")
+    Helper('notary')
+    """
+
+    is_helper: ClassVar[bool] = True
+
+    def __init__(self, name: str, *, computing: ComputeSite | None = None, journal: Journal | None = None) -> None:
+        super().__init__(np.zeros((1, 1)), name=name, computing=computing, journal=journal, answers={"secure"})
+        self._table = np.zeros((0, 0))
+        self._whole = (self._table, None, None)
+
+    def __repr__(self) -> str:
+        return f"Helper({self.name!r})"
+
+    def take(self, rows: Any) -> "Helper":
+        """Return itself: it has no rows."""
+        return self

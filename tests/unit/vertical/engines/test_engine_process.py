@@ -12,7 +12,7 @@ from multiprocessing import Pipe
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines import child, process
+from sottovoce.vertical.engines import process
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.process import EngineProcess, receive, send
 from sottovoce.vertical.engines.programs import Add
@@ -157,6 +157,6 @@ def test_it_is_started_once_and_first(begun):
 )
 def test_what_a_library_says_does_not_cross(error, why):
     """An engine's library may quote anything in its errors: their kind alone is told."""
-    told = child._public(error)
+    told = process._public(error)
     assert re.search(why, told)
     assert "17" not in told

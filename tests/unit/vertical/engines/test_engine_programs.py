@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines.guarded import CHECKED
+from sottovoce.vertical.engines.engine import CHECKED
 from sottovoce.vertical.engines.programs import (
     PROGRAMS,
     Add,

@@ -8,8 +8,7 @@ import secrets
 import numpy as np
 import pytest
 
-from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.guarded import CHECKED, self_check
+from sottovoce.vertical.engines.engine import CHECKED, EngineError, self_check
 from sottovoce.vertical.engines.in_process import InProcessEngine
 from sottovoce.vertical.engines.programs import Add, Mask
 from support.joint import both, engines_of

@@ -15,8 +15,7 @@ import numpy as np
 import pytest
 
 from sottovoce.vertical.engines import shamir
-from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.guarded import CHECKED, self_check
+from sottovoce.vertical.engines.engine import CHECKED, EngineError, self_check
 from sottovoce.vertical.engines.links import Links, _place, _Tls
 from sottovoce.vertical.engines.programs import COMPARES, Add, CrossProduct, Mask
 from sottovoce.vertical.engines.shamir import (

@@ -1,6 +1,6 @@
 """SPU in real processes on one machine: bit for bit what the same whole numbers are in clear.
 
-Every kind of program is tried as a session starts (`guarded.self_check`); here is what lies beyond its numbers.
+Every kind of program is tried as a session starts (`engine.self_check`); here is what lies beyond its numbers.
 """
 
 import subprocess

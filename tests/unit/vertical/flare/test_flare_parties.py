@@ -13,7 +13,9 @@ from sottovoce.vertical import Party, VerticalLogisticRegression, split_columns
 from sottovoce.vertical.flare import parties as module
 from sottovoce.vertical.flare.parties import FlareParties
 from sottovoce.vertical.flare.runs import Progress
-from sottovoce.vertical.protocols.general.messages import Describe, Description
+from sottovoce.vertical.requests.general import Describe, Description
+from sottovoce.vertical.requests.secure import Invite
+from sottovoce.vertical.wire import Payload
 
 
 @pytest.fixture(autouse=True)
@@ -141,21 +143,20 @@ def test_parties_work_at_the_same_time_and_the_one_at_home_too() -> None:
 def test_nobody_waits_long_for_a_farewell(monkeypatch: pytest.MonkeyPatch) -> None:
     """A party that hung in the training hangs at its end too: it is not given its whole time again."""
     monkeypatch.setattr(module, "_FAREWELL", 0.1)
-    parties, y = _three()
+    parties, _ = _three()
     by_name = {party.name: party for party in parties}
     asked: list[str] = []
 
     def call(name: str, raw: bytes, seconds: float) -> object:
         if name == "party3":
             asked.append(module._asked(raw))
-            if "ShowColumns" in asked:
-                time.sleep(seconds)
-                raise TimeoutError
+            time.sleep(seconds)
+            raise TimeoutError
         return by_name[name].handle(raw)
 
     over = _over(parties, call, timeout=1.0)
     began = time.monotonic()
-    with pytest.raises(PartyError, match="'party3' gave no answer to ShowColumns"):
-        VerticalLogisticRegression(epsilon=np.inf).fit(over, y)
+    with pytest.raises(PartyError, match="'party3' gave no answer to Invite"), over.session() as session:
+        session.exchange(Invite("plan"), Payload)
     assert asked[-1] == "Close"
     assert time.monotonic() - began < 1.8

@@ -13,16 +13,14 @@ from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.processes import Seldom
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.exact.messages import ShowColumns
-from sottovoce.vertical.protocols.general.messages import Close, Describe, Description, Score
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import ReleasedLabelsPlan
+from sottovoce.vertical.requests.general import Close, Describe, Description, Score, ShowColumns
+from sottovoce.vertical.requests.local_models import ReleasedLabelsPlan, TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
 from support.party import Line, decode
 from support.register import entries
 from support.site import Coordinator, make_ledger, make_site, people
 
-FRAME = Frame(bytes(16), 1, Describe().encode()).encode()
+FRAME = Frame(bytes(16), Describe().encode()).encode()
 DATA = '[data]\ntable = "people.csv"\nschema = "people.toml"\nid = "person"\n'
 
 
@@ -65,11 +63,10 @@ def test_the_coordinator_is_answered_as_the_party_answers(site):
     assert (reply.n_rows, reply.n_features) == (40, 2)
     assert isinstance(line.ask(Close()), Done)
     first, second = site.entries
-    assert (first.run, first.coordinator, first.kind, first.step, first.outcome) == (
-        "job1", "insurer", "Describe", 1, "answered"
+    assert (first.run, first.coordinator, first.kind, first.outcome) == (
+        "job1", "insurer", "Describe", "answered"
     )  # fmt: skip
-    assert first.session == line.name.hex()
-    assert (second.kind, second.step) == ("Close", 2)
+    assert second.kind == "Close"
 
 
 @pytest.mark.parametrize(
@@ -95,11 +92,11 @@ def test_what_is_in_no_envelope_is_refused_and_written_down_whoever_calls(site, 
 @pytest.mark.parametrize(
     ("raw", "reason"),
     [
-        (b"SVF2" + bytes(10), "a request has at least 28 bytes"),
-        (Frame(bytes(16), 1, b"").encode(), "a message has at least 14 bytes"),
-        (Frame(bytes(16), 1, Done().encode()).encode(), "no message has kind 4 here"),
-        (Frame(bytes(16), 2**64 - 1, Describe().encode()).encode(), "was never begun here"),
-        (Frame(bytes(16), 1, ShowColumns().encode()).encode(), "'exact'"),  # its owner did not list it
+        (b"SVF3" + bytes(10), "a request has at least 20 bytes"),
+        (Frame(bytes(16), b"").encode(), "a message has at least 14 bytes"),
+        (Frame(bytes(16), Done().encode()).encode(), "no message has kind 4 here"),
+        (b"SVF2" + bytes(24) + Describe().encode(), "not a request of this version"),
+        (Frame(bytes(16), ShowColumns().encode()).encode(), "'exact'"),  # its owner did not list it
     ],
 )
 def test_bytes_that_are_no_request_are_refused_and_written_down(site, raw, reason):
@@ -121,14 +118,14 @@ def test_what_fails_there_is_one_sentence_and_its_values_are_nowhere(site, monke
         raise broken
 
     monkeypatch.setattr(Party, "handle", fail)
-    assert site.reason(Frame(new_session(), 1, b"").encode()) == "it failed there; the party's own log says more"
+    assert site.reason(Frame(new_session(), b"").encode()) == "it failed there; the party's own log says more"
     assert "3.5" not in caplog.text
     assert type(broken).__name__ in caplog.text
 
 
 def test_nothing_raises_even_where_the_register_is_gone(site):
     site.door._register.close()
-    assert site.reason(Frame(new_session(), 1, Describe().encode()).encode()).startswith("it failed there")
+    assert site.reason(Frame(new_session(), Describe().encode()).encode()).startswith("it failed there")
     assert site.reason_unsigned(b"").startswith("it failed there")
 
 
@@ -145,7 +142,7 @@ def test_another_purpose_is_refused(tmp_path):
 def asked_at(door, run, *, purpose="train", request=Describe):
     """Return what a door answers to a request of a run, which it begins, and the coordinator's side of it."""
     coordinator = Coordinator(door, run, purpose=purpose)
-    return decode(coordinator.handle(Frame(new_session(), 1, request().encode()).encode())), coordinator
+    return decode(coordinator.handle(Frame(new_session(), request().encode()).encode())), coordinator
 
 
 def test_one_run_at_a_time(tmp_path):
@@ -164,7 +161,7 @@ def test_what_is_computed_is_waited_for_and_nothing_else_begins(tmp_path, monkey
     """A request that is sent again, as its line was cut, waits for its answer, however long that takes."""
     monkeypatch.setattr(gate_module, "_BUSY_SECONDS", 0.05)
     door = Door(make_site(tmp_path, site=DATA))
-    asked, again = Frame(new_session(), 1, Describe().encode()).encode(), []
+    asked, again = Frame(new_session(), Describe().encode()).encode(), []
     _, coordinator = asked_at(door, "job1")
     waiting = threading.Thread(target=lambda: again.append(decode(coordinator.handle(asked))))
     with door._lock:
@@ -210,7 +207,7 @@ def test_whoever_is_refused_again_and_again_does_not_fill_the_log(tmp_path, capl
     for _ in range(1000):
         site.reason_unsigned(b"x" * 50_000, "y" * 50_000)
     for _ in range(2):
-        site.reason(Frame(new_session(), 1, ShowColumns().encode()).encode())
+        site.reason(Frame(new_session(), ShowColumns().encode()).encode())
     *lines, last, beyond = filter(seldom.filter, caplog.records)
     assert len(lines) == 20
     assert "refused in run job1: ShowColumns" in last.getMessage()
@@ -264,7 +261,7 @@ def test_parts_are_on_disk_before_anybody_is_told_that_they_are_kept(tmp_path, m
 
 
 def test_a_part_that_cannot_be_kept_is_not_said_to_be(site):
-    """And the step is not used up: it is answered when there is room again."""
+    """It is answered when there is room again."""
     Line(site).ask(Describe())
     party = site.door._run.party
     raw, keep = Line(site).frame(TRAIN), party.on_keeping

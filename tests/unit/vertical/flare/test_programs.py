@@ -210,7 +210,7 @@ def test_a_run_without_noise_is_refused_for_its_budget_before_the_intersection(t
 
 def test_sites_of_two_versions_do_not_train_together(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Said with both versions, before anybody is charged or aligned."""
-    from sottovoce.vertical.protocols.general import messages as general
+    from sottovoce.vertical.requests import general
 
     monkeypatch.setattr(general, "Description", partial(general.Description, version=9))
     sites = Sites(tmp_path, ids=True)

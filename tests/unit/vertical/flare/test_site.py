@@ -17,9 +17,8 @@ from sottovoce.vertical.flare.notice import site_history
 from sottovoce.vertical.flare.site import MOST_MODELS, Caps, Site
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns
-from sottovoce.vertical.protocols.general.messages import Score
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
+from sottovoce.vertical.requests.general import KeepWeights, Score, ShowColumns
+from sottovoce.vertical.requests.local_models import TrainOnLabels
 from sottovoce.vertical.wire import Done, Payload, Refused
 from support.party import Line
 from support.site import FEDERATION, SCHEMA, make_ledger, make_site, people

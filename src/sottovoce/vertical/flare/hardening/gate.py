@@ -140,10 +140,9 @@ class Door:
     def _asked(self, run: _Run, raw: bytes, caller: object) -> bytes:
         """Have the party answer a request, which is written down before and after, where the caps allow it."""
         assert run.party is not None and run.caps is not None
-        session, step, kind = _seen(raw)
-        coordinator = self._kit.federation.coordinator
+        kind, coordinator = _kind(raw), self._kit.federation.coordinator
         facts = {"run": run.end.run, "purpose": run.purpose, "caller": _plain(caller), "kind": kind}
-        number, shortage = self._register.enter(run.caps, coordinator, len(raw), session=session, step=step, **facts)
+        number, shortage = self._register.enter(run.caps, coordinator, len(raw), **facts)
         if shortage:
             return self._turned_away(run, shortage, raw, caller, kind)
         answer = run.party.handle(raw)
@@ -209,13 +208,12 @@ class _ClosedError(Exception):
     """Why a run is not begun here; the text may cross."""
 
 
-def _seen(raw: bytes) -> tuple[str, int, str]:
-    """Return session, step and kind of a request, as far as it has them; nothing of it is decoded."""
+def _kind(raw: bytes) -> str:
+    """Return the kind of a request, as far as it has one; nothing of it is decoded."""
     try:
-        frame = Frame.read(raw)
+        return NAMES.get(code_of(Frame.read(raw).body), "unknown")
     except MessageError:
-        return "", 0, "malformed"
-    return frame.session.hex(), min(frame.step, 2**63 - 1), NAMES.get(code_of(frame.body), "unknown")
+        return "malformed"
 
 
 def _plain(value: object) -> str:

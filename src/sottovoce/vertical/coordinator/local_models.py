@@ -1,7 +1,7 @@
 r"""``"local-models"``, the default: no party shows anything about its columns in training.
 
 The label holder releases labels once by randomised response (or not at all where they are public). Every other party
-trains a private model of its own columns on them (`sottovoce.vertical.protocols.local_models.released_labels`) and
+trains a private model of its own columns on them (`sottovoce.vertical.requests.local_models`) and
 keeps it. The label holder trains an exact model on its own columns and keeps that. A record's score is then, at the
 label holder,
 
@@ -32,6 +32,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.events import Event, compose
 from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.exact import own_model_name, train_alone
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import (
     SCORED,
@@ -45,9 +46,7 @@ from sottovoce.vertical.coordinator.plan import (
     said,
     split_mu,
 )
-from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.local_models.messages import TrainOnLabels
-from sottovoce.vertical.protocols.local_models.released_labels import TRAININGS, ReleasedLabelsPlan, SquaredOnLabelsPlan
+from sottovoce.vertical.requests.local_models import TRAININGS, ReleasedLabelsPlan, SquaredOnLabelsPlan, TrainOnLabels
 from sottovoce.vertical.wire import Payload
 
 

@@ -136,7 +136,7 @@ class TrainOnBall(Request, code=60):
     Labels are in multiples of ``unit``; ``vertex`` is the size of a vertex of the party's ball for entries within
     [-1, 1]; ``clip`` bounds a record's slope; ``selection`` is the bounded range of each choice. The answer is
     ``selection``, and the signed columns in order, as bytes: twice the column, plus 1 for a step down
-    (`sottovoce.vertical.protocols.frank_wolfe.messages.pack_places`).
+    (`sottovoce.vertical.requests.frank_wolfe.pack_places`).
     """
 
     loss: str

@@ -22,10 +22,10 @@ from sottovoce.privacy.events import Event
 from sottovoce.vertical.engines.engine import Engine, Whole
 from sottovoce.vertical.engines.programs import OverRows, Program, digest_of
 from sottovoce.vertical.protocol import PartyFacts
-from sottovoce.vertical.protocols.secure.scripts import Script
+from sottovoce.vertical.secure.worker import Script
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.protocols.secure.whole_rows import SecondMoments
+    from sottovoce.vertical.secure.whole_rows import SecondMoments
 
 PIECE: Final = 2**16  # rows that a program runs on
 _MOST_PARTIES: Final = 16

@@ -20,6 +20,7 @@ from sottovoce.exceptions import PartyError
 from sottovoce.losses import SmoothLoss
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
+from sottovoce.vertical.columns import Columns
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import (
     History,
@@ -32,8 +33,7 @@ from sottovoce.vertical.coordinator.plan import (
     checked,
 )
 from sottovoce.vertical.protocol import Part
-from sottovoce.vertical.protocols.exact.messages import KeepWeights, ShowColumns, table_from
-from sottovoce.vertical.table.columns import Columns
+from sottovoce.vertical.requests.general import KeepWeights, ShowColumns, table_from
 from sottovoce.vertical.wire import Done, Payload
 
 # ------------------------------------------------------------------ one table

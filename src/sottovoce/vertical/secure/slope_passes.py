@@ -6,25 +6,44 @@ that fits it best on [-Z, Z]: y (P(y z) - 1/2) = y (c_0 + c_2 z^2) + c_1 z + c_3
 margins at Z / M, so the polynomial is not asked beyond Z, and its largest value there is public.
 
 The noisy second moments are a preconditioner, and the last two of three points are averaged. A logistic model is given
-a slope and a shift at the end (`sottovoce.vertical.protocols.secure.calibration`).
+a slope and a shift at the end.
+
+**Slope and shift** of a finished logistic model follow from what was opened anyway: they cost no budget.
+
+A cubic in place of sigma - 1/2 is flatter at 0, so where predictions are short the weights come out up to 1.6 times too
+long. A penalty and steps that have not arrived make them too short, and noise too long again. What was opened tells all
+three. Let z = x.w be the predictions, taken as normal, with their mean and variance from the noisy second moments; q
+the cubic; g the pull that is left at w, g_0 its entry for the constant 1, and s the standard deviation of the noise in
+it, to which w answers by B^-1. The model that predicts sigma(a z + b) has the a and b that solve
+
+.. math::
+
+    E[(\sigma(az + b) - \tfrac12) \, (z, 1)]
+    = E[q(z) \, (z, 1)] + (w \cdot g - s^2 \, \mathrm{tr} \, B^{-1}, \; g_0) / n.
+
+Weights are shortened alone, and where a would be 1 or more the intercept, too, stays what it is: where predictions have
+long tails, as rare large entries give them, a normal law says nothing of what is too short, and moves rates the wrong
+way. Where the noise of the second moments hides the variance, nothing is moved.
 """
 
 import math
+from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from scipy.linalg import eigh
+from scipy.special import expit
 
 from sottovoce._numerics import Vector
 from sottovoce.losses import Logistic, Loss
 from sottovoce.vertical.engines.programs import AddSlopes
-from sottovoce.vertical.protocols.secure.calibration import Opened, calibrated
-from sottovoce.vertical.protocols.secure.training import LEAST_ALPHA, Passes, Training
-from sottovoce.vertical.protocols.secure.whole_rows import ROW, SQUARE, longest
+from sottovoce.vertical.secure.training import LEAST_ALPHA, Passes, Training
+from sottovoce.vertical.secure.whole_rows import ROW, SQUARE, longest
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+    from sottovoce.vertical.secure.joint_plan import JointPlan
 
 _SHARES: Final = (0.25, 0.25, 0.5)  # of mu^2: the labels' correlations, the second moments, the passes
 _PASSES: Final = 3
@@ -127,3 +146,61 @@ def _largest(coefficients: tuple[int, int, int, int], bound: int) -> int:
     """
     free, linear, quadratic, cubic = coefficients
     return max(abs(free + linear * z + quadratic * z**2 + cubic * z**3) for z in range(-bound, bound + 1))
+
+
+# ------------------------------------------------------------------ slope and shift of a finished logistic model
+
+
+_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(61)
+_LAW: Final = _WEIGHTS / _WEIGHTS.sum()
+_MOST_SHIFT: Final = 30.0
+_CLEAR: Final = 0.2  # largest standard deviation of the variance of z, as a share of it
+_HALVINGS: Final = 50
+_LEAST_RATE: Final = 1e-3  # of a class
+
+
+@dataclass(frozen=True)
+class Opened:
+    """What a training knows at its end; the constant's entry is the last of each."""
+
+    matrix: Vector  # noisy sum of x x'
+    matrix_noise: float  # standard deviation of an entry of its diagonal
+    constant: float  # value of the intercept's column
+    n_samples: int
+    left: Vector  # g: the pull that is left at the weights
+    noise: float  # standard deviation of what noise adds to g
+    answer: Vector  # B^-1, of shape (n_weights, n_weights)
+
+
+def calibrated(weights: Vector, opened: Opened, slope: Callable[[Vector], Vector]) -> Vector:
+    """Return the weights times a, with b in the intercept; ``slope``: q, of an array of predictions."""
+    n, w, constant = opened.n_samples, weights[:-1], opened.constant
+    means = opened.matrix[:-1, -1] / (n * constant)
+    without = float(w @ means)  # the mean of what the columns say
+    variance = float(w @ opened.matrix[:-1, :-1] @ w) / n - without**2
+    if not opened.matrix_noise * float(w @ w) / n <= _CLEAR * variance:
+        return weights
+    spread = math.sqrt(variance) * _NODES
+    wanted = _LAW * slope(without + constant * weights[-1] + spread)
+    at_constant = opened.left[-1] / (n * constant)
+    inflated = opened.noise**2 * np.trace(opened.answer[:-1, :-1]) / n
+    along = float(wanted @ spread + w @ opened.left[:-1] / n - without * at_constant - inflated)
+    rate = min(max(float(wanted.sum() + at_constant), _LEAST_RATE - 0.5), 0.5 - _LEAST_RATE)
+
+    def shift(a: float) -> float:
+        return _root(lambda b: float(_LAW @ (expit(a * spread + b) - 0.5)) - rate, -_MOST_SHIFT, _MOST_SHIFT)
+
+    def excess(a: float) -> float:
+        return float((_LAW * spread) @ (expit(a * spread + shift(a)) - 0.5)) - along
+
+    if excess(1.0) <= 0.0:
+        return weights
+    return np.append((a := _root(excess, 0.0, 1.0)) * w, (shift(a) - a * without) / constant)
+
+
+def _root(grows: Callable[[float], float], low: float, high: float) -> float:
+    """Return where a growing function is 0, or the end that is nearer."""
+    for _ in range(_HALVINGS):
+        middle = 0.5 * (low + high)
+        low, high = (middle, high) if grows(middle) < 0.0 else (low, middle)
+    return 0.5 * (low + high)

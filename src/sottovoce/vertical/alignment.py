@@ -20,8 +20,8 @@ from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
 from sottovoce.vertical.coordinator.plan import checked, helpers_among, read_public_facts
 from sottovoce.vertical.party.party import Party
-from sottovoce.vertical.protocols.alignment.identifiers import UsableIdentifiers, usable_identifiers
-from sottovoce.vertical.protocols.alignment.messages import AlignTo, Intersect, PsiClient, announce
+from sottovoce.vertical.requests.alignment import AlignTo, Intersect, PsiClient, announce
+from sottovoce.vertical.requests.identifiers import UsableIdentifiers, usable_identifiers
 from sottovoce.vertical.wire import Done, Payload
 
 DUPLICATES: Final = ("error", "drop")

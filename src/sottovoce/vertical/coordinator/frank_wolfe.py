@@ -24,6 +24,8 @@ from sottovoce.privacy.calibration import bounded_range, gaussian_mu, least_scal
 from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent, compose
 from sottovoce.privacy.mechanisms.noisy_max import LEAST_EPSILON, MOST_EPSILON
 from sottovoce.randomness import Streams
+from sottovoce.vertical.columns import Columns
+from sottovoce.vertical.coordinator.exact import InOnePlacePlan, Optimum
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import (
     History,
@@ -35,15 +37,13 @@ from sottovoce.vertical.coordinator.plan import (
     Words,
     shares_of,
 )
-from sottovoce.vertical.protocols.exact.plan import InOnePlacePlan, Optimum
-from sottovoce.vertical.protocols.frank_wolfe.messages import (
+from sottovoce.vertical.requests.frank_wolfe import (
     TrainOnBall,
     packed_size,
     signed_column,
     unpack_places,
     weights_of,
 )
-from sottovoce.vertical.table.columns import Columns
 from sottovoce.vertical.wire import Payload
 
 SCORED_THROUGH = (

@@ -1,7 +1,7 @@
 r"""``"secure"``: the parties compute noisy sums over all their columns, and nothing else is opened.
 
 Everybody sees what one table with central privacy would have released: the second moments with noise, and for
-classifiers some sums of moves with noise (`sottovoce.vertical.protocols.secure.joint_plan`). Rows, labels, margins and
+classifiers some sums of moves with noise (`sottovoce.vertical.secure.joint_plan`). Rows, labels, margins and
 scores stay with their parties, and what the computing parties exchange are random shares. The coordinator carries the
 plan, the cards by which the parties know each other, and what was opened; the parties' engines talk to each other
 directly.
@@ -27,6 +27,8 @@ from sottovoce.exceptions import PartyError
 from sottovoce.losses import SmoothedHinge
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Streams
+from sottovoce.vertical.coordinator.exact import own_model_name, train_alone
+from sottovoce.vertical.coordinator.frank_wolfe import SCORED_THROUGH, BallPlan, check_entry_bounds
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import (
     SCORED,
@@ -40,12 +42,10 @@ from sottovoce.vertical.coordinator.plan import (
 )
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.site import IN_PROCESS
-from sottovoce.vertical.protocols.exact.plan import own_model_name, train_alone
-from sottovoce.vertical.protocols.frank_wolfe.plan import SCORED_THROUGH, BallPlan, check_entry_bounds
-from sottovoce.vertical.protocols.secure import messages
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Conclusion
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+from sottovoce.vertical.requests import secure as messages
+from sottovoce.vertical.secure.agreed_plan import AgreedPlan, Conclusion
+from sottovoce.vertical.secure.column_plan import ColumnPlan
+from sottovoce.vertical.secure.joint_plan import JointPlan
 from sottovoce.vertical.wire import Done, Message, Payload
 
 _NO_LABELS: Final = np.zeros(0)

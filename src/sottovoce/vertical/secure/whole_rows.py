@@ -17,13 +17,13 @@ from sottovoce._numerics import PIECE, ROUNDING_SLACK, Vector
 from sottovoce.central.data.part import RowUnit
 from sottovoce.privacy.mechanisms.discrete_gaussian import SharedGaussian
 from sottovoce.privacy.mechanisms.exact_coins import whole_gaussian
+from sottovoce.vertical.columns import bounded_pieces
 from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.engines.programs import Mask
-from sottovoce.vertical.protocols.secure.agreed_plan import Opening
-from sottovoce.vertical.table.columns import bounded_pieces
+from sottovoce.vertical.secure.agreed_plan import Opening
 
 if TYPE_CHECKING:
-    from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
+    from sottovoce.vertical.secure.joint_plan import JointPlan
 
 
 ROW: Final = 2**14  # length of the longest row, in whole numbers

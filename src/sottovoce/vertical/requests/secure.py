@@ -18,10 +18,10 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.seat import Seat
 from sottovoce.vertical.protocol import Answered, PartyFacts, RefusalError, Request, opened, refuse
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Block
-from sottovoce.vertical.protocols.secure.column_plan import ColumnPlan
-from sottovoce.vertical.protocols.secure.joint_plan import JointPlan
-from sottovoce.vertical.protocols.secure.worker import JointWorker
+from sottovoce.vertical.secure.agreed_plan import AgreedPlan, Block
+from sottovoce.vertical.secure.column_plan import ColumnPlan
+from sottovoce.vertical.secure.joint_plan import JointPlan
+from sottovoce.vertical.secure.worker import JointWorker
 from sottovoce.vertical.wire import Done, Message, Payload
 
 MOST_JOINT: Final = 2  # joint trainings of one party at a time; each is a process with shares of all tables
@@ -49,7 +49,7 @@ def plan_from_text(text: str) -> AgreedPlan:
     return plan
 
 
-class Invite(Request, code=92):
+class Invite(Request, code=92, opens=True):
     """Propose a joint training: the whole plan, as canonical JSON. Nothing is charged or shared yet.
 
     The answer is what the party tells its partners before any of them shares data, signed: its card
@@ -112,7 +112,7 @@ def _joint(worker: Any, request: Message, *states: str) -> JointWorker:
     return joint
 
 
-class Connect(Request, code=97):
+class Connect(Request, code=97, once=True):
     """Meet the partners: the cards of all, as JSON, in the order of the plan. Nothing is charged or shared yet.
 
     The party checks the cards, connects in the background, and tests that the session computes what it should.
@@ -138,7 +138,7 @@ class Connect(Request, code=97):
         return Done()
 
 
-class Join(Request, code=94):
+class Join(Request, code=94, once=True):
     """Begin: the whole training is charged, then the party goes through all its steps with the partners by itself.
 
     ``labels`` is for the label holder alone and empty for the others.
@@ -176,7 +176,7 @@ class Poll(Request, code=107):
     opened: bytes = b""
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
-        states = ("computing", "opened") if self.model else ("connecting", "connected", "computing", "opened", "kept")
+        states = (*(() if self.model else ("connecting", "connected")), "computing", "opened", "kept")
         joint = _joint(worker, self, *states)
         if self.model and facts.is_helper:
             raise RefusalError("a helper has no part of a model")

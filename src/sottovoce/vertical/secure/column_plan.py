@@ -26,9 +26,9 @@ from sottovoce.privacy.events import BoundedRangeEvent, Event, RepeatedEvent
 from sottovoce.privacy.mechanisms.whole_gumbel import LARGEST_SCALE, whole_gumbel
 from sottovoce.vertical.engines.engine import EngineError, Whole
 from sottovoce.vertical.engines.programs import AddScores, ChooseColumn, Program
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Block, Opening, Steps
-from sottovoce.vertical.protocols.secure.dual_passes import sigmoid_clips
-from sottovoce.vertical.protocols.secure.whole_rows import ROW, whole_margins
+from sottovoce.vertical.secure.agreed_plan import AgreedPlan, Block, Opening, Steps
+from sottovoce.vertical.secure.training import sigmoid_clips
+from sottovoce.vertical.secure.whole_rows import ROW, whole_margins
 
 _LOSSES: Final = ("squared", "logistic")
 _ENGINES: Final = ("spu", "in-process")

@@ -18,11 +18,10 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.mechanisms.discrete_gaussian import SPENT, SharedGaussian
 from sottovoce.vertical.engines.engine import Whole
 from sottovoce.vertical.engines.programs import Add, CrossProduct, Mask, OverRows, Program
-from sottovoce.vertical.protocols.secure.agreed_plan import AgreedPlan, Steps, Weights
-from sottovoce.vertical.protocols.secure.dual_passes import DualPasses
-from sottovoce.vertical.protocols.secure.slope_passes import SlopePasses
-from sottovoce.vertical.protocols.secure.training import LABEL, RefinedRidge, Training
-from sottovoce.vertical.protocols.secure.whole_rows import (
+from sottovoce.vertical.secure.agreed_plan import AgreedPlan, Steps, Weights
+from sottovoce.vertical.secure.slope_passes import SlopePasses
+from sottovoce.vertical.secure.training import LABEL, DualPasses, RefinedRidge, Training
+from sottovoce.vertical.secure.whole_rows import (
     CONSTANT,
     ROW,
     NoisySum,

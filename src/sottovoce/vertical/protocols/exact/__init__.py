@@ -1,1 +1,0 @@
-"""Training without noise: parties show their columns, and one table is trained."""

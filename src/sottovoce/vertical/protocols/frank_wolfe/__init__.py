@@ -1,1 +1,0 @@
-"""Private Frank-Wolfe on the l1 ball."""

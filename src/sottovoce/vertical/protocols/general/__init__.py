@@ -1,1 +1,0 @@
-"""What every conversation with a party has, whatever the mechanism."""

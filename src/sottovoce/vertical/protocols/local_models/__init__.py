@@ -1,1 +1,0 @@
-"""Labels released once; a private model at each party."""

@@ -1,0 +1,1 @@
+"""What a party answers, mechanism by mechanism: this side of the trust boundary knows no coordinator."""

@@ -1,1 +1,0 @@
-"""One party's columns as numbers: products, bounds."""
