@@ -15,9 +15,9 @@ from sottovoce.exceptions import DataError, ParameterError, PartyError
 from sottovoce.privacy.accounting import epsilon_of
 from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
 from sottovoce.vertical import VerticalLogisticRegression
-from sottovoce.vertical.columns import Columns
+from sottovoce.vertical.columns import Columns, table_of
 from sottovoce.vertical.coordinator.parties import InProcessParties
-from sottovoce.vertical.party.party import Party, _numbers
+from sottovoce.vertical.party.party import Party
 from sottovoce.vertical.protocol import Part
 from sottovoce.vertical.requests import general as exact
 from sottovoce.vertical.requests.general import Describe, Description, KeepWeights, Score, ShowColumns
@@ -55,9 +55,9 @@ def test_a_table_is_taken_or_refused_as_by_scikit_learn(X):
         expected = check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name="X")
     except (ValueError, TypeError) as error:
         with pytest.raises(type(error), match=re.escape(str(error))):
-            _numbers(X, "X")
+            table_of(X, "X")
         return
-    got = _numbers(X, "X")
+    got = table_of(X, "X")
     assert type(got) is type(expected) and got.dtype == expected.dtype
     if isinstance(got, np.ndarray):
         assert np.array_equal(got, expected) and got.flags.c_contiguous and (got is X) == (expected is X)

@@ -23,7 +23,6 @@ from threading import Lock
 from typing import Any, ClassVar, Final, NoReturn, Self
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from sottovoce._columns import refuse_by_cell, refuse_by_type, refuse_texts
@@ -32,6 +31,7 @@ from sottovoce._validation import magnitude, refuse_masked, whole_number
 from sottovoce.exceptions import DataError, MessageError, ParameterError, StorageError
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
+from sottovoce.vertical.columns import one_a_place, table_of
 from sottovoce.vertical.engines.site import ComputeSite
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, MachineError, PartyBudget
@@ -141,11 +141,11 @@ class Party:
         refuse_by_type(X)
         refuse_by_cell(X)
         try:
-            table = _numbers(X, f"X of party {name!r}")
+            table = table_of(X, f"X of party {name!r}")
         except (ValueError, TypeError, OverflowError) as error:
             refuse_texts(X, by_cell=True)
             raise DataError(str(error)) from None
-        self._table: Any = table if isinstance(table, np.ndarray) else _summed(table)
+        self._table: Any = table if isinstance(table, np.ndarray) else one_a_place(table)
         self.ids = None if ids is None else _one_per_row("ids", ids, self.n_rows, name)
         self.y = None if y is None else _one_per_row("y", y, self.n_rows, name)
         self.data_norm = None if data_norm is None else magnitude("data_norm", data_norm)
@@ -504,25 +504,6 @@ class _Session:
     worker: Any = None  # what a training of several requests has reached
     asked: bytes = b""  # digest of the last request that is answered once
     answered: Release | None = None
-
-
-def _numbers(X: Any, what: str) -> Any:
-    """Return a table of finite numbers; what a site has read is one: without scikit-learn, half of all imports."""
-    read = type(X) is np.ndarray and X.dtype in (np.float64, np.float32) and X.ndim == 2 and X.size > 0
-    if read and X.flags.c_contiguous and X.dtype.isnative and np.isfinite(X).all():
-        return X
-    from sklearn.utils.validation import check_array
-
-    return check_array(X, accept_sparse="csr", dtype=[np.float64, np.float32], order="C", input_name=what)
-
-
-def _summed(table: Any) -> Any:
-    """Return a CSR table with one entry a place: a bound on entries is one on what a place adds up to."""
-    out = sp.csr_array(table)
-    if not out.has_canonical_format:
-        out = out.copy()
-        out.sum_duplicates()
-    return out
 
 
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
