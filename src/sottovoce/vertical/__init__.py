@@ -7,7 +7,7 @@ from sottovoce._lazy import lazy_names
 if TYPE_CHECKING:
     from sottovoce.vertical.alignment import AlignedParties, align, split_columns
     from sottovoce.vertical.coordinator.parties import InProcessParties, Parties
-    from sottovoce.vertical.engines.site import ComputeSite
+    from sottovoce.vertical.engines import ComputeSite
     from sottovoce.vertical.estimators.dense import VerticalLinearSVC, VerticalLogisticRegression, VerticalRidge
     from sottovoce.vertical.estimators.prediction import Comparison
     from sottovoce.vertical.estimators.sparse import VerticalLasso, VerticalSparseLogisticRegression
@@ -25,7 +25,7 @@ __getattr__ = lazy_names(
     {
         "AlignedParties": "alignment",
         "Comparison": "estimators.prediction",
-        "ComputeSite": "engines.site",
+        "ComputeSite": "engines",
         "Helper": "party.party",
         "InProcessParties": "coordinator.parties",
         "Part": "protocol",

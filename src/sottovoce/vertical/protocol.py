@@ -18,7 +18,7 @@ from sottovoce._validation import LARGEST, SMALLEST
 from sottovoce.privacy.events import Event
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.vertical.columns import Columns
-from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite, available_engines
+from sottovoce.vertical.engines import IN_PROCESS, ComputeSite, available_engines
 from sottovoce.vertical.wire import Message
 
 if TYPE_CHECKING:

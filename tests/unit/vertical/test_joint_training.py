@@ -27,7 +27,7 @@ from sottovoce.vertical import (
     VerticalSparseLogisticRegression,
     align,
 )
-from sottovoce.vertical.engines.site import available_engines
+from sottovoce.vertical.engines import available_engines
 from sottovoce.vertical.estimators.choices import choose_engine, choose_mechanism, engine_for
 from sottovoce.vertical.requests import secure as messages
 from sottovoce.vertical.requests.general import Describe

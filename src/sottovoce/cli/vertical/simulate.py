@@ -29,7 +29,7 @@ from sottovoce.exceptions import DataError, ParameterError, SchemaError
 from sottovoce.randomness import Purpose, Streams
 from sottovoce.tables import Schema
 from sottovoce.vertical import Comparison, ComputeSite, Helper, Party, VerticalLasso, VerticalSparseLogisticRegression
-from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS, available_engines
+from sottovoce.vertical.engines import ENGINES, IN_PROCESS, available_engines
 from sottovoce.vertical.estimators.base import VerticalEstimator
 from sottovoce.vertical.estimators.receipts import ESTIMATORS
 

@@ -16,8 +16,8 @@ from sottovoce.cli._output import print_columns, print_rows, tell
 from sottovoce.cli.vertical._runs import progress_text
 from sottovoce.exceptions import ParameterError, StorageError
 from sottovoce.vertical.flare.kit import Kit
-from sottovoce.vertical.flare.notice import budget_of, budget_rows, cap_rows, notice, site_history
 from sottovoce.vertical.flare.processes import check_site, run_site
+from sottovoce.vertical.flare.register import budget_of, budget_rows, cap_rows, notice, site_history
 from sottovoce.vertical.flare.runs import find_run, list_runs, run_state
 from sottovoce.vertical.flare.site import Site
 

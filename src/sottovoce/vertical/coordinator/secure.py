@@ -40,8 +40,8 @@ from sottovoce.vertical.coordinator.plan import (
     require_row_bounds,
     said,
 )
+from sottovoce.vertical.engines import IN_PROCESS
 from sottovoce.vertical.engines.engine import EngineError
-from sottovoce.vertical.engines.site import IN_PROCESS
 from sottovoce.vertical.requests import secure as messages
 from sottovoce.vertical.secure.agreed_plan import AgreedPlan, Conclusion
 from sottovoce.vertical.secure.column_plan import ColumnPlan

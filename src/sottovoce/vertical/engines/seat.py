@@ -15,9 +15,9 @@ from typing import Any, Final, TypeVar
 
 from sottovoce._files import write_whole
 from sottovoce._version import __version__
+from sottovoce.vertical.engines import IN_PROCESS, ComputeSite, available_engines
 from sottovoce.vertical.engines.engine import Engine, EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate, session_certificate
-from sottovoce.vertical.engines.site import IN_PROCESS, ComputeSite, available_engines
 
 MOST_TEXT: Final = 20_000  # characters of a card, or of the head of an envelope
 _Read = TypeVar("_Read")

@@ -13,7 +13,7 @@ from sottovoce.vertical.coordinator.local_models import LocalModelsPlan
 from sottovoce.vertical.coordinator.parties import Parties
 from sottovoce.vertical.coordinator.plan import VerticalPlan
 from sottovoce.vertical.coordinator.secure import SecurePlan
-from sottovoce.vertical.engines.site import ENGINES, IN_PROCESS
+from sottovoce.vertical.engines import ENGINES, IN_PROCESS
 from sottovoce.vertical.estimators.prediction import owned
 from sottovoce.vertical.requests.general import Description
 

@@ -19,7 +19,7 @@ from sottovoce._files import write_whole
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Schema, read_table
-from sottovoce.vertical.engines.site import ENGINES, ComputeSite
+from sottovoce.vertical.engines import ENGINES, ComputeSite
 from sottovoce.vertical.flare.federation import Section, entries_of
 from sottovoce.vertical.flare.kit import Kit
 from sottovoce.vertical.mechanisms import ANSWERS, PRIVATE

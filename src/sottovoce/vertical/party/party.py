@@ -32,7 +32,7 @@ from sottovoce.exceptions import DataError, MessageError, ParameterError, Storag
 from sottovoce.privacy.events import Event, NonPrivateEvent
 from sottovoce.randomness import Streams
 from sottovoce.vertical.columns import one_a_place, table_of
-from sottovoce.vertical.engines.site import ComputeSite
+from sottovoce.vertical.engines import ComputeSite
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, MachineError, PartyBudget
 from sottovoce.vertical.party.journal import Journal, Release

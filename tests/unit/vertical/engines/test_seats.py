@@ -19,12 +19,11 @@ from cryptography.hazmat.primitives.hashes import SHA256
 from cryptography.x509 import load_pem_x509_certificate
 
 from sottovoce._version import __version__
-from sottovoce.vertical.engines import seat
-from sottovoce.vertical.engines import site as installed
+from sottovoce.vertical import engines as installed
+from sottovoce.vertical.engines import ComputeSite, seat
 from sottovoce.vertical.engines.engine import EngineError
 from sottovoce.vertical.engines.identity import Identity, check_session_certificate, session_certificate
 from sottovoce.vertical.engines.seat import Seat, SessionCard, on_this_machine
-from sottovoce.vertical.engines.site import ComputeSite
 from support.authority import Authority, _pem
 
 NAMES = ("insurer", "bank", "clinic")

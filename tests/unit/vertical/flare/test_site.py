@@ -10,10 +10,10 @@ import numpy as np
 import pytest
 
 from sottovoce.exceptions import LedgerError, ParameterError, SchemaError, TableError
-from sottovoce.vertical.engines.site import ENGINES
+from sottovoce.vertical.engines import ENGINES
 from sottovoce.vertical.flare.federation import Federation
 from sottovoce.vertical.flare.kit import kit_text
-from sottovoce.vertical.flare.notice import site_history
+from sottovoce.vertical.flare.register import site_history
 from sottovoce.vertical.flare.site import MOST_MODELS, Caps, Site
 from sottovoce.vertical.mechanisms import PRIVATE
 from sottovoce.vertical.protocol import Part
