@@ -390,13 +390,14 @@ class Party:
             raise AssertionError  # it is charged once
         except StopIteration as done:
             release = Release(name, done.value.encode(), desk.later)
-        except (RefusalError, MachineError, StorageError):
+        except (MachineError, StorageError):
             raise
-        except (Exception, SystemExit):  # it is told that it failed, so nothing is tried again for this charge
+        except (Exception, SystemExit) as error:  # it is told that it failed: nothing is tried again for this charge
+            if name:
+                self.budget.settle(name, secrets.token_hex(16))
             if is_charged:
-                if name:
-                    self.budget.settle(name, secrets.token_hex(16))
-                self._hold(frame.session, session, digest, Release("", Refused(FAILED).encode(), None))
+                told = str(error)[:MOST_REASON] if isinstance(error, RefusalError) else FAILED
+                self._hold(frame.session, session, digest, Release("", Refused(told).encode(), None))
             raise
         finally:
             if before is not desk.worker:

@@ -13,6 +13,7 @@ from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.processes import Seldom
 from sottovoce.vertical.flare.register import Register
 from sottovoce.vertical.party.party import Party
+from sottovoce.vertical.protocol import RefusalError
 from sottovoce.vertical.requests.general import Close, Describe, Description, Score, ShowColumns
 from sottovoce.vertical.requests.local_models import ReleasedLabelsPlan, TrainOnLabels
 from sottovoce.vertical.wire import Done, Frame, Payload, Refused, new_session
@@ -217,7 +218,7 @@ def test_whoever_is_refused_again_and_again_does_not_fill_the_log(tmp_path, capl
     assert lines[0].getMessage().startswith("(980 more like this one before it) refused in run")
 
 
-@pytest.mark.parametrize("broken", [SystemExit(3), RuntimeError("row 17")])
+@pytest.mark.parametrize("broken", [SystemExit(3), RuntimeError("row 17"), RefusalError("no")])
 def test_whatever_a_handler_ends_with_there_is_a_reply_and_one_charge(tmp_path, monkeypatch, broken, caplog):
     """A library that ends the process ends a thread of a line alone: the coordinator would wait."""
     site = Open(tmp_path, '[budget]\nledger = "sqlite:///ledger.db"\ndataset = "people"\n')
@@ -234,11 +235,16 @@ def test_whatever_a_handler_ends_with_there_is_a_reply_and_one_charge(tmp_path, 
     monkeypatch.setattr(ReleasedLabelsPlan, "solve", fail)
     raw = line.frame(TRAIN)
     first = site.handle(raw)
-    assert any("raise broken" in record.getMessage()[:5000] for record in caplog.records)  # all that a log takes
-    assert decode(first).reason == "it failed there; the party's own log says more"
+    if isinstance(broken, RefusalError):
+        assert decode(first).reason == "no"
+    else:
+        assert any("raise broken" in record.getMessage()[:5000] for record in caplog.records)  # all that a log takes
+        assert decode(first).reason == "it failed there; the party's own log says more"
     assert site.handle(raw) == first
     assert isinstance(line.ask(Describe()), Description)
     assert len(book.history("people")) == 1
+    Line(site).ask(TRAIN)  # another attempt is another charge
+    assert [each.state for each in book.history("people")] == ["committed"] * 2
 
 
 # ------------------------------------------------------------------ parts of models
