@@ -15,7 +15,6 @@ import json
 import math
 import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
@@ -311,7 +310,7 @@ def _runs(
         if release is not None:
             raise ParameterError("release is for an estimator of this process; one that is named runs in another.")
         whole_number("n_jobs", n_jobs, at_least=1)
-        return ForeignRuns(estimator, parameters or {}, str(python or sys.executable), n_jobs), estimator
+        return foreign_runs(estimator, dict(parameters or {}), str(python or sys.executable), n_jobs), estimator
     if parameters is not None or python is not None or n_jobs != 1:
         raise ParameterError(
             "parameters, python and n_jobs are for an estimator that is named: 'package.module.Class'."
@@ -346,46 +345,34 @@ def own_runs(make: Callable[[], Any], release: Release | None = None) -> Runs:
     return run
 
 
-@dataclass(frozen=True)
-class ForeignRuns:
-    """Runs in an interpreter of another environment, which needs numpy and the estimator's package, nothing of ours."""
+def foreign_runs(estimator: str, parameters: Mapping[str, Any], python: str, n_jobs: int) -> Runs:
+    """Run in an interpreter of another environment, which needs numpy and the estimator's package, nothing of ours.
 
-    estimator: str  # as ``package.module.Class``
-    parameters: Mapping[str, Any]  # of its constructor; plain data
-    python: str
-    n_jobs: int  # processes at the same time
+    ``estimator``: as ``package.module.Class``.
+    ``parameters``: of its constructor; plain data.
+    ``n_jobs``: processes at the same time.
+    """
 
-    def __call__(self, pair: Pair, n_runs: int, first_seed: int) -> Array:
-        shares = [len(part) for part in np.array_split(np.arange(n_runs), min(self.n_jobs, n_runs))]
-        starts = [first_seed + 2 * sum(shares[:place]) for place in range(len(shares))]
-        with tempfile.TemporaryDirectory() as folder, ThreadPoolExecutor(len(shares)) as pool:
-            paths = [Path(folder) / str(place) for place in range(len(shares))]
-            parts = list(pool.map(lambda job: self._one(pair, *job), zip(shares, starts, paths, strict=True)))
-        return np.concatenate(parts, axis=1)
-
-    def _one(self, pair: Pair, n_runs: int, first_seed: int, folder: Path) -> Array:
-        folder.mkdir()
-        (X0, y0), (X1, y1) = _tables(pair)
-        np.savez(folder / "tables.npz", X0=X0, y0=y0, X1=X1, y1=y1)
-        job = {
-            "estimator": self.estimator,
-            "parameters": dict(self.parameters),
-            "tables": str(folder / "tables.npz"),
-            "runs": n_runs,
-            "first_seed": first_seed,
-            "outputs": str(folder / "outputs.npy"),
-        }
-        (folder / "job.json").write_text(json.dumps(job), encoding="utf-8")
-        command = [self.python, str(Path(worker.__file__)), str(folder / "job.json")]
+    def share(pair: Pair, runs: int, first_seed: int) -> Array:
+        tables = [(X.tolist(), np.asarray(y).tolist()) for X, y in _tables(pair)]
+        job = {"estimator": estimator, "parameters": parameters, "tables": tables, "runs": runs, "first": first_seed}
+        command = [python, str(worker.__file__)]
         try:
-            done = subprocess.run(command, capture_output=True, text=True, check=False)
+            done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
         except OSError as error:
-            raise AuditError(f"cannot start the interpreter {self.python!r}: {error.strerror}.") from None
+            raise AuditError(f"cannot start the interpreter {python!r}: {error.strerror}.") from None
         if done.returncode != 0:
             last = "\n".join(done.stderr.strip().splitlines()[-_LAST_LINES:])
-            raise AuditError(f"{self.estimator} failed under {self.python} on the pair {pair.name!r}:\n{last}")
-        outputs: Array = np.load(folder / "outputs.npy", allow_pickle=False)
-        return outputs
+            raise AuditError(f"{estimator} failed under {python} on the pair {pair.name!r}:\n{last}")
+        return np.array(json.loads(done.stdout.splitlines()[-1]))
+
+    def run(pair: Pair, n_runs: int, first_seed: int) -> Array:
+        sizes = [len(part) for part in np.array_split(np.arange(n_runs), min(n_jobs, n_runs))]
+        starts = [first_seed + 2 * before for before in np.cumsum([0, *sizes[:-1]]).tolist()]
+        with ThreadPoolExecutor(len(sizes)) as pool:
+            return np.concatenate(list(pool.map(share, [pair] * len(sizes), sizes, starts)), axis=1)
+
+    return run
 
 
 def _tables(pair: Pair) -> list[tuple[Array, NDArray[Any]]]:

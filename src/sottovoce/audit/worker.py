@@ -3,10 +3,10 @@
 The estimator under audit may live in an environment with other versions of everything, or without sottovoce. So this
 file imports numpy and the standard library alone, and may be run as a script:
 
-    python worker.py JOB.json
+    python worker.py < JOB.json
 
-JOB.json names the class (``package.module.Class``), its parameters, the tables (an ``.npz`` of ``X0``, ``y0``, ``X1``,
-``y1``), the number of runs, the first seed, and where to write the outputs (an ``.npy`` of shape (2, runs, n_outputs)).
+The job names the class (``package.module.Class``), its parameters, both tables, the number of runs and the first seed.
+The last line that is printed is the outputs, of shape (2, runs, n_outputs).
 """
 
 import importlib
@@ -61,15 +61,13 @@ def fit_many(make: Any, tables: Any, runs: int, first_seed: int, release: Any = 
     return np.array(outputs, dtype=np.float64).reshape(2, runs, sizes.pop())
 
 
-def main(path: str) -> None:
-    with open(path, encoding="utf-8") as stream:  # noqa: PTH123  plain enough for any Python
-        job = json.load(stream)
+def main() -> None:
+    job = json.load(sys.stdin)
     kind = load_class(job["estimator"])
-    with np.load(job["tables"]) as arrays:
-        tables = [(arrays["X0"], arrays["y0"]), (arrays["X1"], arrays["y1"])]
-    outputs = fit_many(lambda: kind(**job["parameters"]), tables, job["runs"], job["first_seed"])
-    np.save(job["outputs"], outputs, allow_pickle=False)
+    tables = [(np.array(X, dtype=np.float64), np.array(y)) for X, y in job["tables"]]
+    outputs = fit_many(lambda: kind(**job["parameters"]), tables, job["runs"], job["first"])
+    print("\n" + json.dumps(outputs.tolist()))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main()
