@@ -77,7 +77,7 @@ WRONG = [
     (f"{FIT} --report new.json", r"--out and --report are the same file"),
     (f"{FIT} --receipt card.toml", r"--receipt .*card\.toml: the file exists"),
     (f"{FIT} --model-card card.toml", r"give --report PAGE.html too"),
-    (f"{FIT} --report r.html --model-card s.toml", r"unknown field"),
+    (f"{FIT} --report r.html --model-card s.toml", r"model_card: \w+ must be a text"),
     (f"{FIT} --holdout 0.25", r"--holdout sets rows aside, and nothing says what for"),
     (f"{FIT} --evaluate-epsilon 1", r"--evaluate-epsilon needs --holdout SHARE"),
     (f"{FIT} --holdout-out rest.csv", r"--holdout-out needs --holdout SHARE"),

@@ -40,7 +40,7 @@ NAMES = {
         "plan_collection", "predict_accuracy_range",
     ],
     "sottovoce.report": [
-        "CARD_FIELDS", "PrivacyCurve", "ReceiptSum", "Verification",
+        "PrivacyCurve", "ReceiptSum", "Verification",
         "make_key", "privacy_curve", "read_model_card", "read_receipt", "receipt_page",
         "sign_receipt", "sum_receipts", "verify_receipt",
     ],

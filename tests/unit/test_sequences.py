@@ -15,7 +15,6 @@ import pytest
 import sottovoce as sv
 from sottovoce import local, vertical
 from sottovoce.exceptions import SottovoceError
-from sottovoce.report import privacy_curve
 from sottovoce.tables import CategoricalColumn, DateColumn, Layout, NumericColumn, Schema, read_table
 from support.noise import NoiseOpenedError
 
@@ -58,7 +57,6 @@ LISTS: dict[str, tuple[Callable[[Any], Any], list[Any]]] = {
     "path": (sv.ParquetTable, ["table.parquet", "table.parquet"]),
     "steps": (lambda v: sv.DPPipeline(v, **FACTS).fit(X, T), STEPS),
     "param_distributions": (lambda v: sv.DPSearchCV(STEPS[1][1], {"alpha": v}, **FACTS).fit(X, T), [0.1, 1.0]),
-    "extra": (lambda v: privacy_curve(MODEL.guarantee_, v), PAIR),
     "parties": (vertical.InProcessParties, HELD),
     "parties to align": (vertical.align, HELD),
     "columns": (lambda v: vertical.split_columns(X, {"a": v}), [0, 1]),

@@ -27,11 +27,10 @@ References
 """
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from sottovoce._validation import in_order, number
+from sottovoce._validation import number
 from sottovoce.exceptions import AccountingError, ParameterError
 from sottovoce.privacy.guarantee import Guarantee
 
@@ -96,19 +95,17 @@ class PrivacyCurve:
         return 1.0 / (1.0 + (1.0 - prior) / prior * math.exp(-self.loss(exception)))
 
 
-def privacy_curve(guarantee: Guarantee, extra: Sequence[float] = ()) -> PrivacyCurve | None:
-    """Account the event of a receipt again at about fifty epsilons; None where it keeps to none.
+def privacy_curve(guarantee: Guarantee) -> PrivacyCurve | None:
+    """Account the event of a receipt again at about fifty epsilons, with the promised one; None where it keeps to none.
 
     Parameters
     ----------
     guarantee : Guarantee
-    extra : sequence of float, default=()
-        Further epsilons; the promised one is always among them.
     """
     last = _last_epsilon(guarantee)
     if last is None:
         return None
-    epsilons = {last * step / _POINTS for step in range(_POINTS + 1)} | set(in_order("extra", extra))
+    epsilons = {last * step / _POINTS for step in range(_POINTS + 1)}
     if math.isfinite(guarantee.epsilon):
         epsilons.add(guarantee.epsilon)
     points = tuple((epsilon, guarantee.delta_at(epsilon)) for epsilon in sorted(epsilons))

@@ -28,29 +28,6 @@ _MODELS: Final = ("sottovoce-model", "sottovoce-local-model")
 _EVALUATION: Final = "sottovoce-evaluation"
 _PAGE: Final = b"<!doctype html>"
 _BLOCK: Final = re.compile(r'<script(?: type="application/json")? id="([a-z]+)">(.*?)</script>', re.DOTALL)
-# name in the file: heading on the page; the order is that of the page
-CARD_FIELDS: Final = {
-    "name": "Name",
-    "version": "Version",
-    "date": "Date",
-    "organisation": "Organisation",
-    "authors": "Authors",
-    "contact": "Contact",
-    "licence": "Licence",
-    "intended_use": "Intended use",
-    "intended_users": "Intended users",
-    "out_of_scope_use": "Out-of-scope use",
-    "data_description": "The data",
-    "data_subjects": "The people in the data",
-    "data_period": "Period of the data",
-    "legal_basis": "Legal basis",
-    "retention": "Retention",
-    "evaluation": "Evaluation",
-    "limitations": "Limitations",
-    "ethical_considerations": "Ethical considerations",
-    "other_releases": "Other releases about the same people",
-    "references": "References",
-}
 _LONGEST: Final = 20_000
 _LARGEST_FILE: Final = 1_000_000
 
@@ -194,19 +171,15 @@ def _limited(data: dict[str, Any]) -> dict[str, Any]:
 
 
 def check_model_card(card: Mapping[str, object]) -> dict[str, str | list[str]]:
-    """Return a model card in the order of the page, or refuse it.
+    """Return a model card, or refuse it.
 
-    Raises ParameterError if a field is unknown, empty, too long or of another kind.
+    Raises ParameterError if a field is empty, too long or of another kind.
 
-    ``card``: names of `CARD_FIELDS` to a text, or to a list of texts.
+    ``card``: names of the author's own to a text, or to a list of texts.
     """
     if not isinstance(card, Mapping):
         raise ParameterError(f"model_card must be a mapping of field names to texts; got {type(card).__name__}.")
-    known = ", ".join(CARD_FIELDS)
-    for name in card:
-        if name not in CARD_FIELDS:
-            raise ParameterError(f"model_card has the unknown field {name!r}. The fields are: {known}.")
-    return {name: _checked(name, card[name]) for name in CARD_FIELDS if name in card}
+    return {_checked_text("the name of a field", name): _checked(name, value) for name, value in card.items()}
 
 
 def read_model_card(path: str | Path) -> dict[str, str | list[str]]:

@@ -104,7 +104,12 @@ def sum_receipts(receipts: Sequence[Guarantee], *, delta: float | None = None) -
         if not isinstance(receipt, Guarantee):
             raise ParameterError(f"receipts[{place}] must be a Guarantee; got {type(receipt).__name__}.")
     prints = tuple(map(fingerprint, receipts))
-    _refuse_twice(prints)
+    for place, one in enumerate(prints):
+        if (first := prints.index(one)) != place:
+            raise ParameterError(
+                f"receipts {first + 1} and {place + 1} are the same receipt (fingerprint {one[:16]}...): one run was "
+                "paid for once. Name it once."
+            )
     for name in ("adjacency", "unit"):
         found = sorted({getattr(receipt, name) for receipt in receipts})
         if len(found) > 1:
@@ -118,16 +123,6 @@ def sum_receipts(receipts: Sequence[Guarantee], *, delta: float | None = None) -
     return ReceiptSum(
         epsilon, delta, receipts[0].adjacency, receipts[0].unit, accountant, prints, _catches(receipts, prints)
     )
-
-
-def _refuse_twice(prints: Sequence[str]) -> None:
-    for place, one in enumerate(prints):
-        first = prints.index(one)
-        if first != place:
-            raise ParameterError(
-                f"receipts {first + 1} and {place + 1} are the same receipt (fingerprint {one[:16]}...): one run was "
-                "paid for once. Name it once."
-            )
 
 
 def _composed(receipts: Sequence[Guarantee], delta: float) -> tuple[float, str]:

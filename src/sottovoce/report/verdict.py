@@ -5,7 +5,6 @@ A bound is never rounded in its own favour.
 
 import math
 import re
-from collections.abc import Mapping
 from dataclasses import dataclass
 from decimal import ROUND_FLOOR, Context, Decimal
 from typing import Final
@@ -34,22 +33,6 @@ def one_in(probability: float) -> str:
         return percent(probability)
     many = Context(prec=3, rounding=ROUND_FLOOR).divide(Decimal(1), Decimal(repr(float(probability))))
     return f"1 in {int(many):,}" if many < 10**15 else f"1 in {many:.3g}".replace("e+", "e")
-
-
-def digits(value: object) -> str:
-    """Return a value of a receipt as it is stored, with all digits."""
-    return repr(value) if isinstance(value, float) else str(value)
-
-
-def flat_parameters(parameters: Mapping[str, object]) -> dict[str, object]:
-    """Return parameters with those of a group by its name and theirs: "arguments: alpha"."""
-    flat: dict[str, object] = {}
-    for name, value in parameters.items():
-        if isinstance(value, Mapping):
-            flat |= {f"{name}: {inner}": item for inner, item in value.items()}
-        else:
-            flat[name] = value
-    return flat
 
 
 def number_of_people(guarantee: Guarantee) -> int | None:

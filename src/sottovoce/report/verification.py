@@ -190,8 +190,7 @@ def _checked(opened: ReceiptFile, solvers: Sequence[type[Plan]]) -> tuple[list[C
     spent = guarantee.epsilon_at(guarantee.delta)
     said = f"the event costs epsilon = {spent!r} at delta = {guarantee.delta!r}; promised is {guarantee.epsilon!r}"
     checks.append(Check("promise against event", True, said))
-    checks += [_same_words(opened.data, guarantee), _accountant(guarantee), _same_checksum(opened.data)]
-    checks += compared_with_run(guarantee, solvers)
+    checks += [*_as_read(opened.data, guarantee), *compared_with_run(guarantee, solvers)]
     if guarantee.schema is not None:
         checks.append(same_schema(guarantee, opened.data["schema"]))
     if opened.model is not None:
@@ -203,36 +202,30 @@ def _checked(opened: ReceiptFile, solvers: Sequence[type[Plan]]) -> tuple[list[C
     return checks, guarantee
 
 
-def _same_checksum(data: Mapping[str, Any]) -> Check:
+def _as_read(data: Mapping[str, Any], guarantee: Guarantee) -> list[Check]:
+    """Compare the file with the receipt made of it: the sentence, nothing beside the known entries, the checksum."""
+    again, now = guarantee.to_dict(), accountant_for(guarantee.event).name
+    unknown = ", ".join(map(repr, sorted(set(data) ^ set(again))))
+    wrong = f"the file has entries that no receipt has, or lacks some: {unknown}"
+    if (said := data.get("statement")) != again["statement"]:
+        unknown = wrong = f"the file says {said!r}, but its data mean {again['statement']!r}"
+    other = "" if now == guarantee.accountant else f"; the receipt names: {guarantee.accountant}"
     body = {name: value for name, value in data.items() if name not in ("checksum", "signature")}
-    return compared(
-        "checksum",
-        data.get("checksum") == digest(body),
-        "nothing was changed since it was made, or the checksum with it",
-        "an entry was changed after the receipt was made",
-    )
-
-
-def _same_words(data: Mapping[str, Any], guarantee: Guarantee) -> Check:
-    """Compare the file with the receipt made of it: the sentence, and nothing beside the known entries."""
-    again = guarantee.to_dict()
-    if data.get("statement") != again["statement"]:
-        said = data.get("statement")
-        return Check("statement", False, f"the file says {said!r}, but its data mean {again['statement']!r}")
-    unknown = sorted(set(data) ^ set(again))
-    return compared(
-        "statement",
-        not unknown,
-        "the sentence in the file is the one that its data mean, and nothing was added",
-        f"the file has entries that no receipt has, or lacks some: {', '.join(map(repr, unknown))}",
-    )
-
-
-def _accountant(guarantee: Guarantee) -> Check:
-    now = accountant_for(guarantee.event).name
-    if now == guarantee.accountant:
-        return Check("accountant", True, f"accounted again by the same accountant: {now}")
-    return Check("accountant", True, f"accounted again by: {now}; the receipt names: {guarantee.accountant}")
+    return [
+        compared(
+            "statement",
+            not unknown,
+            "the sentence in the file is the one that its data mean, and nothing was added",
+            wrong,
+        ),
+        Check("accountant", True, f"accounted again by {'' if other else 'the same accountant: '}{now}{other}"),
+        compared(
+            "checksum",
+            data.get("checksum") == digest(body),
+            "nothing was changed since it was made, or the checksum with it",
+            "an entry was changed after the receipt was made",
+        ),
+    ]
 
 
 def _figures(data: Mapping[str, Any], opened: ReceiptFile) -> list[Check]:

@@ -18,7 +18,7 @@ from sottovoce.privacy.events import (
     RepeatAndSelectEvent,
     compose,
 )  # fmt: skip
-from sottovoce.report import CARD_FIELDS, read_model_card, read_receipt, receipt_page, verify_receipt
+from sottovoce.report import read_model_card, read_receipt, receipt_page, verify_receipt
 from sottovoce.report.reading import fingerprint
 from support.receipts import made_up
 
@@ -103,7 +103,7 @@ SLOW = [
         ('<!doctype html><script id="receipt">[]</script><script id="page">{}</script>', "are no receipt"),
         ('<!doctype html><script id="receipt">{}</script><script id="page">{"title": 3}</script>', "wrong kind"),
         (
-            '<!doctype html><script id="receipt">{}</script><script id="page">{"model_card": {"a": "b"}}</script>',
+            '<!doctype html><script id="receipt">{}</script><script id="page">{"model_card": {"a": 3}}</script>',
             "no valid model card",
         ),
     ],
@@ -211,26 +211,22 @@ CARD = 'name = "Mine"\nintended_use = "calls"\nauthors = ["A", "B"]\n'
 
 
 def test_cards_from_toml_and_json(tmp_path):
-    wanted = {"name": "Mine", "authors": ["A", "B"], "intended_use": "calls"}
+    wanted = {"name": "Mine", "intended_use": "calls", "authors": ["A", "B"]}
     assert read_model_card(written(tmp_path, CARD, "card.toml")) == wanted
     assert read_model_card(written(tmp_path, wanted, "card.json")) == wanted
 
 
-def test_the_guides_name_every_field_of_card_and_receipt(tmp_path):
+def test_the_card_of_the_guide_is_read_and_the_guides_name_every_field_of_a_receipt(tmp_path):
     guides = Path(__file__).parents[3] / "docs" / "guide"
-    cards = (guides / "model_cards.md").read_text(encoding="utf-8")
+    cards, page = ((guides / name).read_text(encoding="utf-8") for name in ("model_cards.md", "receipts.md"))
     assert read_model_card(written(tmp_path, re.search(r"```toml\n(.*?)```", cards, re.DOTALL)[1], "card.toml"))
-    for page, names in (
-        (cards, CARD_FIELDS),
-        ((guides / "receipts.md").read_text(encoding="utf-8"), receipt().to_dict()),
-    ):
-        assert not [name for name in names if f"`{name}`" not in page]
+    assert not [name for name in receipt().to_dict() if f"`{name}`" not in page]
 
 
 @pytest.mark.parametrize(
     ("content", "name", "message"),
     [
-        ('purpose = "x"', "card.toml", "unknown field 'purpose'"),
+        ('"" = "x"', "card.toml", "the name of a field must be a text"),
         ("date = 2026-01-01", "card.toml", "date must be a text.* Dates and numbers go between quotes"),
         ('[name]\nx = "y"', "card.toml", "name must be a text"),
         ("name", "card.toml", "not TOML"),

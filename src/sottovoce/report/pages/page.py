@@ -1,7 +1,7 @@
 """The receipt as one HTML page: for the person who signs, the person who trains, and the auditor years later."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from sottovoce._addresses import where_to_read
@@ -13,15 +13,9 @@ from sottovoce.privacy.events import Event
 from sottovoce.privacy.guarantee import Guarantee
 from sottovoce.report.curve import PrivacyCurve, privacy_curve
 from sottovoce.report.pages._document import page
-from sottovoce.report.pages.figures import Drawing, detection_figure, privacy_figure
-from sottovoce.report.reading import CARD_FIELDS, check_model_card, fingerprint
-from sottovoce.report.verdict import (
-    digits,
-    flat_parameters,
-    one_in,
-    percent,
-    verdict_of,
-)
+from sottovoce.report.pages.figures import detection_figure, privacy_figure
+from sottovoce.report.reading import check_model_card, fingerprint
+from sottovoce.report.verdict import one_in, percent, verdict_of
 
 Rows = list[tuple[str, str]]
 
@@ -40,7 +34,7 @@ def receipt_page(
     ----------
     guarantee : Guarantee
     model_card : mapping or None, default=None
-        What the author says about the model; see `sottovoce.report.CARD_FIELDS`. Shown as not checked.
+        What the author says about the model: names to texts, or to lists of texts. Shown as not checked.
     title : str or None, default=None
         None takes the name in the model card, or one made from the receipt.
 
@@ -54,7 +48,7 @@ def receipt_page(
     Raises
     ------
     ParameterError
-        If an argument is of the wrong kind, or the model card has an unknown field.
+        If an argument is of the wrong kind, or the model card holds something else than texts.
     """
     if not isinstance(guarantee, Guarantee):
         raise ParameterError(f"guarantee must be a Guarantee; got {type(guarantee).__name__}.")
@@ -77,14 +71,18 @@ def receipt_page(
         likelier=rounded_up(math.exp(guarantee.epsilon) if guarantee.epsilon < 700.0 else math.inf),
         attacks=_attacks(guarantee, curve) if curve is not None and finite else (),
         ties=_ties(guarantee),
-        card=[(CARD_FIELDS[name], value) for name, value in (card or {}).items()],
+        card=[(name[:1].upper() + name[1:].replace("_", " "), value) for name, value in (card or {}).items()],
         curve=curve,
         epsilons=_epsilons(guarantee) if has_curve else (),
         rates=[(f"{100.0 * rate:g} %", percent(curve.detection(rate))) for rate in _RATES] if curve else (),
-        drawings=_drawings(guarantee, curve) if has_curve and curve else (),
+        drawings=(
+            (privacy_figure(curve, (guarantee.epsilon, guarantee.delta) if finite else None), detection_figure(curve))
+            if has_curve and curve
+            else ()
+        ),
         proof="\n".join(where_to_read(guarantee.proof)),
         events=[_tree(guarantee.event)],
-        parameters=[(name, digits(value)) for name, value in flat_parameters(guarantee.parameters).items()],
+        parameters=list(_parameters(guarantee.parameters)),
         data={
             "receipt": guarantee.to_dict(),
             "page": {"title": title, "model_card": card, "made by": __version__},
@@ -129,9 +127,13 @@ def _epsilons(guarantee: Guarantee) -> Rows:
     return [(f"{delta:.4g}", rounded_up(guarantee.epsilon_at(delta), 4)) for delta in deltas]
 
 
-def _drawings(guarantee: Guarantee, curve: PrivacyCurve) -> tuple[Drawing, Drawing]:
-    promised = (guarantee.epsilon, guarantee.delta) if math.isfinite(guarantee.epsilon) else None
-    return privacy_figure(curve, promised), detection_figure(curve)
+def _parameters(parameters: Mapping[str, object]) -> Iterator[tuple[str, str]]:
+    """Yield parameters with all digits, those of a group by its name and theirs: "arguments: alpha"."""
+    for name, value in parameters.items():
+        group = (
+            {f"{name}: {inner}": item for inner, item in value.items()} if isinstance(value, Mapping) else {name: value}
+        )
+        yield from ((key, repr(one) if isinstance(one, float) else str(one)) for key, one in group.items())
 
 
 def _tree(event: Event) -> tuple[str, str, list[Any]]:
