@@ -14,23 +14,10 @@ _LIMITS: Final = "limits of all proofs: sottovoce proof known_limits"
 
 
 def documentation(path: str) -> str:
-    """Return the absolute address of a file of the project.
+    """Return the absolute address of a file of the project, or its path where sottovoce is not installed.
 
-    Parameters
-    ----------
-    path : str
-        From the root of the project, such as ``docs/privacy/dp_scd.md#setting``. A page below ``docs/`` has its address
-        on the site, any other file or folder in the source.
-
-    Returns
-    -------
-    str
-        The path as it is where sottovoce is not installed, so that no address is known.
-
-    Examples
-    --------
-    >>> documentation("docs/privacy/dp_scd.md").endswith("/privacy/dp_scd.html")
-    True
+    ``path``: from the root of the project, such as ``docs/privacy/dp_scd.md#setting``. A page below ``docs/`` has its
+        address on the site, any other file or folder in the source.
     """
     urls = _urls()
     page = _PAGE.fullmatch(path)

@@ -185,7 +185,6 @@ def audit_estimator(
     python: str | Path | None = None,
     n_jobs: int = 1,
     release: Callable[[Any], Array] | None = None,
-    progress: Callable[[str], None] | None = None,
 ) -> AuditReport:
     """Try to refute the (epsilon, delta) that an estimator claims.
 
@@ -214,8 +213,6 @@ def audit_estimator(
         Processes at the same time, where ``estimator`` is a name.
     release : callable or None
         From a fitted estimator to a vector of all that it releases; None takes ``coef_`` and ``intercept_``.
-    progress : callable or None
-        Is told what is going on.
 
     Returns
     -------
@@ -253,11 +250,9 @@ def audit_estimator(
     if not pairs or not all(isinstance(pair, Pair) for pair in pairs):
         raise ParameterError("pairs must hold at least one Pair; worst_case_pairs makes some.")
     runs, name = _runs(estimator, parameters, python, n_jobs, release)
-    tell = progress or (lambda text: None)
     best: tuple[float, Pair] | None = None
     pilot: dict[str, float] = {}
     for place, pair in enumerate(pairs):
-        tell(f"pilot {place + 1} of {len(pairs)}: {pair.name}")
         outputs = _finite(runs(pair, n_pilot, 2 * n_pilot * place), pair)
         value, _ = _best_attack(outputs, pair, delta, gaussian)
         pilot[pair.name] = max(0.0, value)
@@ -265,11 +260,9 @@ def audit_estimator(
             best = value, pair
     assert best is not None
     pair = best[1]
-    tell(f"choosing the attack: {pair.name}")
     outputs = _finite(runs(pair, max(n_pilot, n_runs // _CHOOSING), _CHOICE_SEED), pair)
     attack = _best_attack(outputs, pair, delta, gaussian)[1]
     event = choose_set(*(attack.scores(part) for part in outputs), delta=delta, gaussian=gaussian)
-    tell(f"main runs: {pair.name}")
     outputs = _finite(runs(pair, n_runs, _MAIN_SEED), pair)
     first, second = (attack.scores(part) for part in outputs)
     return AuditReport(
@@ -364,7 +357,8 @@ def foreign_runs(estimator: str, parameters: Mapping[str, Any], python: str, n_j
         if done.returncode != 0:
             last = "\n".join(done.stderr.strip().splitlines()[-_LAST_LINES:])
             raise AuditError(f"{estimator} failed under {python} on the pair {pair.name!r}:\n{last}")
-        return np.array(json.loads(done.stdout.splitlines()[-1]))
+        told = done.stdout.rpartition("\n[[[")[2].partition("\n")[0]  # whatever else was printed
+        return np.array(json.loads(f"[[[{told}"))
 
     def run(pair: Pair, n_runs: int, first_seed: int) -> Array:
         sizes = [len(part) for part in np.array_split(np.arange(n_runs), min(n_jobs, n_runs))]

@@ -6,7 +6,7 @@ file imports numpy and the standard library alone, and may be run as a script:
     python worker.py < JOB.json
 
 The job names the class (``package.module.Class``), its parameters, both tables, the number of runs and the first seed.
-The last line that is printed is the outputs, of shape (2, runs, n_outputs).
+The outputs, of shape (2, runs, n_outputs), are a line of their own of what is printed.
 """
 
 import importlib

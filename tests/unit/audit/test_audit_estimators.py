@@ -109,6 +109,7 @@ def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
         "    def __init__(self, scale): self.scale = scale\n"
         "    def get_params(self, deep=True): return {'scale': self.scale}\n"
         "    def fit(self, X, y):\n"
+        "        print('[[[ it', end='')\n"
         "        self.coef_ = np.where(y == 'yes', 1.0, -1.0) @ X + np.random.default_rng().laplace(0, self.scale, 1)\n"
         "        return self\n"
     )
