@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Mapping
+from functools import cache
 from importlib import import_module
+from importlib.util import find_spec
 from typing import Any, ClassVar
 
 import typer
@@ -17,29 +20,35 @@ _PLACES = {"Arguments": 0, "Privacy": 1, "Model": 2, "Data": 3, "Output": 5, "Op
 
 
 class LazyGroup(typer.core.TyperGroup):
-    """A group of commands that are named by their places."""
+    """A group of commands that are named by their places; one is imported when it is invoked."""
 
     places: ClassVar[Mapping[str, str]] = {}
     """Where each command is: MODULE, in which a function or a `typer.Typer` has the command's name, or MODULE:NAME."""
-    _names_only = False
+    _is_listed = False
 
     def list_commands(self, ctx: Any) -> list[str]:
         return list(self.places)
 
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([
+                (name, " ".join(_text(name, place).partition("\n\n")[0].split())) for name, place in self.places.items()
+            ])  # fmt: skip
+
     def shell_complete(self, ctx: Any, incomplete: str) -> Any:
-        self._names_only = True
+        self._is_listed = True
         try:
             return super().shell_complete(ctx, incomplete)
         finally:
-            self._names_only = False
+            self._is_listed = False
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        """Return a command, imported now if it was not before; an unknown name imports all, to suggest a known one."""
-        if self._names_only and cmd_name in self.places:
-            return typer.core.TyperCommand(cmd_name)
-        for name in [cmd_name] if cmd_name in self.places else self.places:
-            if name not in self.commands:
-                self.commands[name] = _loaded(name, self.places[name])
+        """Return a command, or what lists it and is suggested in place of an unknown name: its name and its text."""
+        if cmd_name in self.places and not self._is_listed:
+            return _loaded(cmd_name, self.places[cmd_name])
+        self.commands = {
+            name: typer.core.TyperCommand(name, help=_text(name, place)) for name, place in self.places.items()
+        }
         return super().get_command(ctx, cmd_name)
 
 
@@ -68,9 +77,24 @@ class Command(typer.core.TyperCommand):
 def group(text: str, **commands: str) -> typer.Typer:
     """Return a group of commands, of which each is at a place as in `LazyGroup.places`."""
     kind = type("Commands", (LazyGroup,), {"places": {name.rstrip("_"): place for name, place in commands.items()}})
-    return typer.Typer(cls=kind, help=text, no_args_is_help=True)
+    return typer.Typer(cls=kind, help=text, no_args_is_help=True, rich_markup_mode=None)
 
 
+@cache
+def _text(name: str, place: str) -> str:
+    """Return what the source of a command says of it: the docstring of its function, or the text of its `group`."""
+    module, _, attribute = place.partition(":")
+    found = find_spec(module)
+    source = getattr(found and found.loader, "get_source", lambda name: None)(module) or ""
+    for node in ast.parse(source).body:
+        if isinstance(node, ast.FunctionDef) and node.name == (attribute or name):
+            return ast.get_docstring(node) or ""
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Call) and ast.unparse(node.targets[0]) == name:
+            return str(ast.literal_eval(node.value.args[0]))
+    return ""
+
+
+@cache
 def _loaded(name: str, place: str) -> Any:
     module, _, attribute = place.partition(":")
     with without_collector():

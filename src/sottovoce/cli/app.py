@@ -24,7 +24,7 @@ class _Commands(LazyGroup):
     """Commands that report an expected error, or one of the disk, as a plain message, with exit code 2."""
 
     places: ClassVar = {
-        name: f"sottovoce.cli.{name}"
+        name: f"sottovoce.cli.{'_groups' if name in ('receipt', 'ledger', 'local') else name}"
         for name in (
             "fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "proof", "ledger", "vertical", "local",
             "compile",
@@ -108,6 +108,7 @@ app = typer.Typer(
     cls=_Commands,
     help="Differentially private linear models for tables.",
     no_args_is_help=True,
+    rich_markup_mode=None,
     pretty_exceptions_enable=False,
 )
 

@@ -10,18 +10,12 @@ from typing import Any
 
 from sottovoce._plain_data import plain
 from sottovoce.cli._echo import echo
-from sottovoce.cli._lazy import group
 from sottovoce.cli._options import LEDGER, REQUIRED, Told, argument, command, flag, option, output, refuse_options
 from sottovoce.cli._output import print_columns, print_rows
 from sottovoce.exceptions import LedgerError, ParameterError
 from sottovoce.ledger import ChargeRecord, Dataset, Ledger, verify_export
 from sottovoce.privacy.events import outline
 from sottovoce.report import read_receipt
-
-ledger = group(
-    "Privacy budgets on disk, charged before anybody looks at the data.",
-    **{name: f"{__name__}:{name}" for name in ("create", "show", "history", "cancel", "import_", "verify", "export")},
-)
 
 _URL: Any = option("--ledger", "sqlite:///PATH or postgresql://USER@HOST/DATABASE.", default=REQUIRED, **LEDGER)
 _DATASET: Any = option("--dataset", "Name of the data set.", default=REQUIRED)

@@ -8,17 +8,11 @@ from pathlib import Path
 
 from sottovoce._files import write_whole
 from sottovoce.cli import _options as cli
-from sottovoce.cli._lazy import group
 from sottovoce.cli._output import print_rows
 from sottovoce.evaluation import Evaluation
 from sottovoce.exceptions import ParameterError
 from sottovoce.report import Verification, make_key, read_receipt, sign_receipt, sum_receipts, verify_receipt
 from sottovoce.report.reading import fingerprint
-
-receipt = group(
-    "Receipts: verify one, sign it, add several up.",
-    **{name: f"{__name__}:{name}" for name in ("verify", "key", "sign", "sum_")},
-)
 
 _FILE = "A receipt, a model, an evaluation, or a page of one."
 

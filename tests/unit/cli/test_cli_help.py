@@ -1,8 +1,11 @@
 """Laws over all commands: help by topic at 80 columns, JSON for programs, and one line where something is wrong."""
 
 import re
+import subprocess
+import sys
 
 import pytest
+from typer.main import get_command
 from typer.testing import CliRunner
 
 from sottovoce._parameters import parameters
@@ -22,24 +25,15 @@ WITHOUT_JSON = {
 ONE_LINE = [
     (["fit", "t.csv", "--model", "svm", "--out", "m.json"], "--epsilon is missing", "sottovoce fit t.csv --model svm"),
     (["fit"], "TABLE is missing", "--epsilon 1 --delta 1e-6 --schema schema.toml"),
-    (
-        ["fit", "t.csv", "--epsilon", ".5", "--schema", "s"],
-        "--out is missing",
-        "--out model.json --schema s --epsilon 0.5 --delta 1e-6",
-    ),
-    (
-        ["plan", "--epsilon", "1", "--n-features", "3"],
-        "--n-samples is missing",
-        "--n-samples 10000 --n-features 3 --delta 1e-6",
-    ),
+    (["fit", "t.csv", "--epsilon", ".5", "--schema", "s"], "--out is missing",
+     "--out model.json --schema s --epsilon 0.5 --delta 1e-6"),
+    (["plan", "--epsilon", "1", "--n-features", "3"], "--n-samples is missing",
+     "--n-samples 10000 --n-features 3 --delta 1e-6"),
     (["local", "protocol"], "--epsilon is missing", "--out protocol.json --n-expected 10000 --schema schema.toml"),
     (["fit", "t.csv", "--epsilon", "one"], "--epsilon must be a valid number", "got 'one'"),
     (["fit", "t.csv", "--skip-rows", "-1"], "--skip-rows must be", "got '-1'"),
-    (
-        ["plan", "--model", "svm", "--epsilon", "1", "--n-samples", "9", "--n-features", "2"],
-        "--delta is missing",
-        "1 / n_samples",
-    ),
+    (["plan", "--model", "svm", "--epsilon", "1", "--n-samples", "9", "--n-features", "2"], "--delta is missing",
+     "1 / n_samples"),
     (["fit", "t.csv", "--C", "1"], "no option --C", "--alpha A: alpha is 1 / (C n)"),
     (["fit", "t.csv", "--penalty", "l1"], "no option --penalty", "lasso and sparse-logistic"),
     (["fit", "t.csv", "--l1_ratio", "1"], "no option --l1_ratio", "--radius"),
@@ -48,21 +42,15 @@ ONE_LINE = [
     (["evaluate", "m", "t", "--seed", "1"], "no option --seed", "--random-state N"),
     (["fit", "t.csv", "--model", "logit"], "--model: 'logit' is not one of", "Did you mean 'logistic'?"),
     (["--fit"], "no option --fit", "--help"),
-    (
-        ["fit", "a b.csv", "--no-intercept"],
-        "--out is missing",
-        "fit 'a b.csv' --out model.json --epsilon 1 --no-intercept",
-    ),
-    (
-        ["local", "collect", "--database", "postgresql://a:se@cret@h/x"],
-        "PROTOCOL is missing",
-        "--database postgresql://a@h/x",
-    ),
+    (["fit", "a b.csv", "--no-intercept"], "--out is missing",
+     "fit 'a b.csv' --out model.json --epsilon 1 --no-intercept"),
+    (["local", "collect", "--database", "postgresql://a:se@cret@h/x"], "PROTOCOL is missing",
+     "--database postgresql://a@h/x"),
     (["schema", "t.csv", "y"], "'y' follows no option that takes it", "sottovoce schema --help"),
     (["forecast"], "No such command 'forecast'", "sottovoce --help"),
     (["fitt"], "No such command 'fitt'", "Did you mean 'fit'?"),
     (["local", "rotocol"], "No such command 'rotocol'", "Did you mean 'protocol'?"),
-]
+]  # fmt: skip
 
 
 def run(*words, width="80"):
@@ -127,3 +115,18 @@ def test_options_say_what_the_estimators_say(models, command):
 )
 def test_messages_name_options(said, shown):
     assert as_options(said) == shown
+
+
+@pytest.mark.parametrize("group", [(), *sorted({words[:-1] for words in ALL if len(words) > 1})], ids=" ".join)
+def test_a_list_of_commands_has_their_texts_and_loads_none(group):
+    line = f"import sys; from sottovoce.cli import app; app({[*group, '--help']}, standalone_mode=False)"
+    loads = "print({'numpy', 'rich', 'sklearn', 'sottovoce.tables'} & {*sys.modules})"
+    done = subprocess.run([sys.executable, "-c", f"{line}; {loads}"], capture_output=True, text=True, check=True)
+    *shown, loaded = done.stdout.splitlines()
+    assert loaded == "set()"
+    listed = get_command(app)
+    for name in group:
+        listed = listed.get_command(None, name)
+    for name in listed.list_commands(None):
+        about = listed.get_command(None, name).help.partition("\n\n")[0]
+        assert " ".join([name, *about.split()]) in " ".join(" ".join(shown).split())
