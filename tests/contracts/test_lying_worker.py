@@ -26,8 +26,7 @@ from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import Triangle
 from sottovoce.central.sums.whole_numbers import WholeNumbers
-from sottovoce.cluster.keeper import Answer
-from sottovoce.cluster.pool import Call
+from sottovoce.cluster.keeper import Answer, Call
 from sottovoce.exceptions import ClusterError, DataError
 from sottovoce.losses import Squared
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian

@@ -22,8 +22,10 @@ def folder(tmp_path, monkeypatch):
 
 
 def told(*words):
-    """Return what a command prints: JSON, and nothing beside it."""
-    return json.loads(passes(*words, "--json").stdout)
+    """Return what a command prints: JSON, and nothing beside it; with --quiet on stderr neither."""
+    done = passes(*words, "--json")
+    assert "--quiet" not in words or done.stderr == ""
+    return json.loads(done.stdout)
 
 
 def read(path):
@@ -36,6 +38,7 @@ def test_fits_and_receipts(folder):
     assert whole["guarantee"] == read(folder / "m.receipt.json")
     assert whole["evaluation"] == read(folder / "m.evaluation.json")
     assert (whole["model"], whole["receipt"]) == ("m.json", "m.receipt.json")
+    (folder / "t.csv").write_text((folder / "t.csv").read_text().replace("\n", ",1\n").replace("y,1", "y,more"))
     assert told(*fit, "--out", "n.json", "--quiet")["evaluation"] is None
 
     assert told("receipt", "key", "--out", "k") == {"private_key": "k", "public_key": "k.pub"}

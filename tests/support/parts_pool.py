@@ -4,15 +4,14 @@ import pickle
 from collections.abc import Callable, Mapping
 from itertools import count
 
-from sottovoce.cluster.keeper import Answer, Keeper
-from sottovoce.cluster.pool import Call, Lost, Pool, Worker
+from sottovoce.cluster.keeper import Answer, Call, Keeper, Lost, Worker
 
 # what happens to a call: it is done; the worker dies before it, or after it and before its answer; the answer gets lost
 # on the way and the call is made again; the worker hangs and does it after all, when it is lost for everybody
 FATES = ("done", "before", "after", "again", "late")
 
 
-class PartsPool(Pool):
+class PartsPool:
     """Workers in this process; everything goes through pickle, as over a network.
 
     Parameters

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator
+from collections.abc import Callable, Collection, Generator, Iterator
 from contextlib import AbstractContextManager, closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -11,10 +11,9 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-import scipy.sparse as sp
 
 from sottovoce.central.data.scratch import check_room
-from sottovoce.central.data.streamed import ScratchTable
+from sottovoce.central.data.streamed import ScratchTable, joined
 from sottovoce.cli._echo import echo
 from sottovoce.cli._options import Reading
 from sottovoce.cli._output import reading_bar
@@ -22,7 +21,6 @@ from sottovoce.estimators.reading import UnreadTable
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.tables import Layout, Schema, Table
 from sottovoce.tables.cells import is_text
-from sottovoce.tables.dates import DateColumn
 from sottovoce.tables.reading import MOST_ROWS
 from sottovoce.tables.table import BatchedTable
 
@@ -81,10 +79,11 @@ class OpenedTable:
 
         def read() -> tuple[Any, Any]:
             with closing(self.parts()) as parts:
-                pieces = ((X, y) for _, X, y in parts)
-                if self.is_small:
-                    return _joined(pieces, shape, is_sparse=self.schema.sparse)
-                return ScratchTable.write(pieces, shape[1], folder=folder), None
+                if not self.is_small:
+                    return ScratchTable.write(((X, y) for _, X, y in parts), shape[1], folder=folder), None
+                labels = list[Labels]()
+                blocks = (labels.append(y) or X for _, X, y in parts)  # type: ignore[func-returns-value]
+                return joined(blocks, shape, float, is_sparse=self.schema.sparse), np.concatenate(labels)
 
         return UnreadTable(shape, read, self.groups)
 
@@ -122,7 +121,7 @@ def open_rows(
 ) -> OpenedTable:  # fmt: skip
     """Return the table in a file, of which only lines and columns were looked at, and no value.
 
-    ``quiet``: False draws on stderr how much of the file was read, each time that it is.
+    ``quiet``: False says on stderr what is not used, and how much of the file was read, each time that it is.
     ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
     ``beside``: further columns that are used.
     ``n_more``: how many numbers come of a row; so few are read at a time that all is small. None counts the rows.
@@ -138,13 +137,9 @@ def open_rows(
         used += [str(schema.target), *([] if schema.unit is None else [schema.unit])]
     for name in used:
         table.cells(name)  # says which columns there are
-    for column in [*schema.feature_columns, *([schema.require_target()] if labelled else [])]:
-        cells = table.cells(column.name)
-        if not (cells.is_dated and isinstance(column, DateColumn)):
-            cells.plain()  # refuses a type that cannot be read, before a charge
-    if labelled and schema.unit is not None:
-        table.cells(schema.unit).refuse_as_names()
-    note_unused(table, {*schema.column_names, *used})
+    schema.refuse_unreadable(table, labelled=labelled)
+    if not quiet:
+        note_unused(table, {*schema.column_names, *used})
     bar = partial(reading_bar, path, table, shown=not quiet)
     if n_more is None:
         with bar():
@@ -190,16 +185,3 @@ def given_schema(path: Path | None, target: str | None, table: object) -> Schema
     schema = confirmed_schema(path, target)
     schema.require_target()
     return schema
-
-
-def _joined(pieces: Iterable[tuple[Any, Labels]], shape: tuple[int, int], *, is_sparse: bool) -> tuple[Any, Labels]:
-    labels, parts, start = list[Labels](), list[Any](), 0
-    rows: Any = None if is_sparse else np.empty(shape)
-    for X, y in pieces:
-        labels.append(y)
-        if is_sparse:
-            parts.append(X)
-        else:
-            rows[start : start + len(X)] = X
-            start += len(X)
-    return sp.csr_matrix(sp.vstack(parts, format="csr")) if is_sparse else rows, np.concatenate(labels)

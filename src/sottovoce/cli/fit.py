@@ -201,7 +201,7 @@ def fit(
     report: Path | None = cli.output("--report", "Where to write the receipt as a page (HTML). Default: nowhere."),
     model_card: Path | None = cli.MODEL_CARD,
     table_name: str | None = cli.option("--table-name", "What the receipt calls the table; public, and not checked."),
-    quiet: bool = cli.flag("--quiet", "No progress on stderr, nothing on stdout."),
+    quiet: bool = cli.flag("--quiet", "No progress and no notes on stderr; on stdout --json alone."),
     as_json: bool = cli.JSON,
     holdout: _Holdout,
 ) -> None:
@@ -231,7 +231,8 @@ def fit(
         Ledger(str(training.ledger)).spent(str(training.dataset))  # is it there? before the table is read
     split, opened = None, open_rows(described, reading, table, quiet=quiet)
     if holdout.holdout is not None:
-        opened.refuse_unwritable()  # before the charge
+        if holdout.holdout_out is not None:
+            opened.refuse_unwritable()  # before the charge
         split = split_by_coins(opened, holdout.holdout, training.random_state)
         opened = split.training
     _check_room(opened, estimator, scratch)

@@ -1,7 +1,7 @@
 """One table on many machines: its rows stay in the workers of a Dask cluster.
 
 `DaskTable` is X of `fit`. Below it, from the rows to the driver: ``sources`` (where the rows of a partition come from),
-``keeper`` (what holds partitions in a worker), ``pool`` and ``dask_pool`` (where keepers live), ``partitions`` (which
+``keeper`` (what holds partitions in a worker), ``dask_pool`` (where keepers live), ``partitions`` (which
 keeper has which, rebuilt where one is lost), ``holder`` (the rows of one fit: each counts once).
 """
 

@@ -12,8 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from uuid import uuid4
 
 from sottovoce._validation import number
-from sottovoce.cluster.keeper import Answer, Keeper
-from sottovoce.cluster.pool import Call, Lost, Pool, Worker
+from sottovoce.cluster.keeper import Answer, Call, Keeper, Lost, Worker
 from sottovoce.exceptions import ClusterError, ParameterError, PrivacyWarning
 
 if TYPE_CHECKING:
@@ -84,8 +83,8 @@ class Actor:
         return answer
 
 
-class DaskPool(Pool):
-    """Keepers as actors of Dask's.
+class DaskPool:
+    """Workers, and keepers that were started on them as actors of Dask's; a keeper has a name that is used once.
 
     A worker is lost when its connection closes, or the scheduler has dropped it. It is held to be lost when it shows no
     sign of life for ``time_limit`` seconds, or when it alone has not answered so much longer than all others did.
@@ -102,10 +101,15 @@ class DaskPool(Pool):
         self._proxied: set[str] = set()  # workers that this process does not reach but through the scheduler
 
     def workers(self) -> list[Worker]:
+        """Return the workers that are alive now, in an order that does not change.
+
+        Raises ClusterError if nobody can say: there is no scheduler any more.
+        """
         alive: list[Worker] = self._sync(self._alive())
         return alive
 
     def start(self, worker: str) -> str:
+        """Start a `Keeper` on a worker, and return its name; raises Lost if the worker is gone."""
         keeper = f"sottovoce-{uuid4().hex}"
         future = self.client.submit(
             Actor, key=keeper, actor=True, workers=[worker], allow_other_workers=False, pure=False, retries=0
@@ -119,6 +123,11 @@ class DaskPool(Pool):
         return keeper
 
     def call(self, calls: Mapping[str, Call]) -> dict[str, Answer | Lost]:
+        """Call several keepers at once; return what each answered, or that it is lost.
+
+        A call may be delivered twice, and a keeper that is said to be lost may still be at work: whoever calls numbers
+        what must be done once, and never calls a lost one again.
+        """
         return self._sync(self._called(calls)) if calls else {}
 
     def forget(self, keeper: str) -> None:

@@ -6,9 +6,8 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from sottovoce.central.data.operation import Effect, Holder, Operation
-from sottovoce.cluster.keeper import Answer, raise_first, runs
+from sottovoce.cluster.keeper import Answer, Call, Lost, raise_first, runs
 from sottovoce.cluster.partitions import Partitions
-from sottovoce.cluster.pool import Call, Lost
 
 T = TypeVar("T")
 

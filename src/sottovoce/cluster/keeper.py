@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
 from threading import RLock
-from typing import Any
+from typing import Any, NamedTuple
 
 from sottovoce.central.data.operation import Operation
 from sottovoce.central.data.part import Part
@@ -18,6 +18,25 @@ from sottovoce.cluster.sources import LoadedRows, Source, load
 from sottovoce.exceptions import SottovoceError
 
 Places = tuple[int, ...]
+
+
+class Worker(NamedTuple):
+    """A process that may hold partitions."""
+
+    name: str
+    threads: int
+    memory_limit: int = 0  # bytes; 0 where there is none
+
+
+class Call(NamedTuple):
+    """A method of `Keeper`, and its arguments."""
+
+    method: str
+    arguments: tuple[Any, ...]
+
+
+class Lost(Exception):  # noqa: N818 - it is no error: partitions are rebuilt elsewhere
+    """A keeper is gone, or has not answered for so long that it is held to be gone. Its name is never used again."""
 
 
 @dataclass(frozen=True)

@@ -7,14 +7,12 @@ from contextlib import suppress
 from itertools import accumulate
 from types import NoneType
 
-from sottovoce.cluster.keeper import Answer, raise_first
-from sottovoce.cluster.pool import Call, Lost, Pool, Worker
+from sottovoce.cluster.dask_pool import DaskPool
+from sottovoce.cluster.keeper import Answer, Call, Lost, Places, Worker, raise_first
 from sottovoce.cluster.sources import Source
 from sottovoce.exceptions import ClusterError, DataError
 
 _PAUSE = 0.2  # seconds between two looks for a worker
-
-Places = tuple[int, ...]
 
 
 class Partitions:
@@ -27,7 +25,7 @@ class Partitions:
     """
 
     def __init__(
-        self, pool: Pool, sources: Sequence[Source], *, max_rebuilds: int = 5, wait_for_workers: float = 60.0
+        self, pool: DaskPool, sources: Sequence[Source], *, max_rebuilds: int = 5, wait_for_workers: float = 60.0
     ) -> None:
         self.pool, self.sources = pool, list(sources)
         self.max_rebuilds, self.wait_for_workers = max_rebuilds, wait_for_workers

@@ -15,9 +15,9 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from sottovoce._validation import choice, whole_number
-from sottovoce.central.data.streamed import ScratchTable
+from sottovoce.central.data.streamed import ScratchTable, joined
 from sottovoce.exceptions import TableError
-from sottovoce.tables.parquet import CutTable
+from sottovoce.tables.parquet import ParquetTable
 
 STORAGES: Final = ("memory", "scratch")
 
@@ -82,7 +82,7 @@ class Source:
 
     storage: str = "memory"
 
-    def __init__(self, table: CutTable, storage: str) -> None:
+    def __init__(self, table: ParquetTable, storage: str) -> None:
         self.table, self.storage, self.first_row = table, storage, table.first_row
         self.shape, self.dtype, self.has_labels = table.shape, table.dtype, table.has_labels
         self.entries_a_row = table.entries_a_row
@@ -147,17 +147,12 @@ class Source:
             raw = ScratchTable.write(blocks, table.shape[1], table.dtype, scratch)
             raw.feature_names, raw.first_row = table.feature_names, table.first_row
             return raw
-        if table.has_sparse_rows:
-            return sp.csr_array(sp.vstack([block for block, _ in blocks], format="csr"))
-        whole, start = np.empty(table.shape, table.dtype), 0
-        for block, _ in blocks:
-            whole[start : start + len(block)] = block
-            start += len(block)
-        return whole
+        whole = joined((block for block, _ in blocks), table.shape, table.dtype, is_sparse=table.has_sparse_rows)
+        return sp.csr_array(whole) if table.has_sparse_rows else whole
 
 
 def partitions_of(
-    table: CutTable, memory_limits: Sequence[int], partitions: int | None = None, storage: str | None = None
+    table: ParquetTable, memory_limits: Sequence[int], partitions: int | None = None, storage: str | None = None
 ) -> list[Source]:
     """Return the partitions of a table of which footers alone were read.
 

@@ -14,13 +14,10 @@ from sottovoce._validation import in_order, number, whole_number
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.streamed import RemoteTable
 from sottovoce.cluster.dask_pool import DaskPool, warn_of_network
-from sottovoce.cluster.encoded import EncodedRows
 from sottovoce.cluster.holder import ClusterHolder
 from sottovoce.cluster.partitions import Partitions
-from sottovoce.cluster.pool import Pool
 from sottovoce.cluster.sources import Source, partitions_of
 from sottovoce.exceptions import ClusterError, DataError, ParameterError
-from sottovoce.tables.addresses import found_files
 from sottovoce.tables.parquet import ParquetTable
 
 if TYPE_CHECKING:
@@ -103,7 +100,7 @@ class DaskTable(RemoteTable):
             self.close()
             raise
 
-    def _pool(self, client: Client, time_limit: float) -> Pool:
+    def _pool(self, client: Client, time_limit: float) -> DaskPool:
         pool = DaskPool(client, time_limit=time_limit)
         warn_of_network(client)
         return pool
@@ -137,8 +134,7 @@ class DaskTable(RemoteTable):
             The column of labels.
         dtype : {"float32", "float64"}, default="float32"
         schema : sottovoce.tables.Schema or None, default=None
-            What is publicly known of the columns: workers encode them by it, as float64, in place of ``features``. Its
-            target has the labels, its unit says whose row each is. Values are read when a fit has paid for them.
+            As `sottovoce.ParquetTable` takes it. Values are read when a fit has paid for them.
         partitions : int or None, default=None
             How many are wanted; None: 6 a worker. There are fewer where files have fewer row groups.
         storage : {"memory", "scratch"} or None, default=None
@@ -150,18 +146,11 @@ class DaskTable(RemoteTable):
             Of the class: ``time_limit``, ``wait_for_workers``, ``max_rebuilds``.
         """
         limits = [worker.memory_limit for worker in DaskPool(client).workers()]
-        if schema is None:
-            table = ParquetTable(path, features=features, target=target, dtype=dtype, filesystem=filesystem)
-            sources = partitions_of(table, limits, partitions, storage)
-            return cls(client, sources, table.feature_names, target, **options)
-        if (features, target, dtype) != (None, None, "float32"):
-            raise ParameterError("features, target and dtype are for a table without a schema, which says them.")
-        schema.require_confirmed()
-        rows = EncodedRows(found_files(path, ".parquet", filesystem), schema)
-        sources = partitions_of(rows, limits, partitions, storage)
-        encoded = cls(client, sources, rows.feature_names, schema.target, read=False, **options)
-        encoded._groups = None if schema.unit is None else rows.groups
-        return encoded
+        table = ParquetTable(path, features=features, target=target, dtype=dtype, schema=schema, filesystem=filesystem)
+        sources = partitions_of(table, limits, partitions, storage)
+        made = cls(client, sources, table.feature_names, table.target, read=schema is None, **options)
+        made._groups = table.groups
+        return made
 
     def __repr__(self) -> str:
         n_rows, n_columns = self.shape

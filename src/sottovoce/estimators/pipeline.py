@@ -67,6 +67,7 @@ from sottovoce.estimators.reading import (
     labels_of,
     least_rows,
     numbers,
+    own_groups,
     public_size,
     without_rows,
 )  # fmt: skip
@@ -333,6 +334,8 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             raise ParameterError("classes is missing: a pipeline on a cluster is planned before labels are read.")
         try:
             with self.running(X, y) as run, opened_once(X) as table:
+                if (own := own_groups(X)) is not None:
+                    rows["groups"] = own()
                 self._train(table, y, rows, run)
         finally:
             self.__dict__.pop("_example", None)

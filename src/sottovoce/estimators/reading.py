@@ -126,7 +126,7 @@ def without_rows(X: Any) -> Any:
 
 def own_groups(X: Any) -> Callable[[], Any] | None:
     """Return what tells the person of each row when a fit has paid for it, where the table can; a column never does."""
-    return X.groups if isinstance(X, (UnreadTable, RemoteTable)) else None
+    return X.groups if isinstance(X, (UnreadTable, OutsideTable)) else None
 
 
 def refuse_beside(X: Any, **values: Any) -> None:

@@ -27,6 +27,7 @@ from sottovoce.estimators.reading import (
     check_columns,
     holding,
     numbers,
+    own_groups,
     read_features,
     refuse_copy_of_map,
 )
@@ -158,8 +159,9 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             Before any noise is drawn: NaN or infinity in X.
         """
         self.check_groups(X, groups)
-        with self.running(X, None, bounded=groups is not None) as run:
-            X = self.read(X)
+        own = own_groups(X)
+        with self.running(X, None, bounded=groups is not None or own is not None) as run:
+            X, groups = self.read(X), groups if own is None else own()
             persons = None if groups is None else person_codes(groups, X.shape[0])
             plan = run.plan_for(X.shape[0], X.shape[1], 1)
             run.begin(plan)

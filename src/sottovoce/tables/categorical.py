@@ -10,9 +10,8 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sottovoce._validation import choice, nearest, number
+from sottovoce._validation import nearest, number
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._toml import schema_errors
 from sottovoce.tables.cells import SHOWN, Cells, Codes, Mask, number_of, shown
 from sottovoce.tables.column import INDICATOR, Block, Column
 
@@ -62,6 +61,7 @@ class CategoricalColumn(Column):
     """
 
     type_name: ClassVar[str] = "categorical"
+    choices = {"unknown": ("error", "ignore")}  # noqa: RUF012 - of the base, a ClassVar
     needed = "categories", "Write categories = [...] with every value that can occur, from public knowledge."
 
     _: KW_ONLY
@@ -70,10 +70,7 @@ class CategoricalColumn(Column):
     unknown: str = "error"
     missing: Level | None = None
 
-    @schema_errors()
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        where = f"columns.{self.name}"
+    def _checked(self, where: str) -> dict[str, Any]:
         if not isinstance(self.categories, (list, tuple)) or not self.categories:
             raise SchemaError(f"{where}.categories must be a list with at least one value; got {self.categories!r}.")
         object.__setattr__(self, "categories", tuple(self.categories))
@@ -98,7 +95,6 @@ class CategoricalColumn(Column):
                 raise SchemaError(f"{where}.aliases: {spelling!r} stands for {level!r}, which is not a category.{hint}")
             if self._places.get(self._value(spelling)) not in (None, self._places[level]):
                 raise SchemaError(f"{where}.aliases: {spelling!r} is a category itself and cannot stand for {level!r}.")
-        choice(f"{where}.unknown", self.unknown, ("error", "ignore"))
         if self.missing == INDICATOR and INDICATOR in self.categories:
             raise SchemaError(
                 f'{where}.missing = "{INDICATOR}" could be the category or the rule. Use aliases for the category: '
@@ -106,6 +102,7 @@ class CategoricalColumn(Column):
             )
         if self.missing not in (None, INDICATOR, *self.categories):
             raise SchemaError(f'{where}.missing must be one of the categories, or "{INDICATOR}"; got {self.missing!r}.')
+        return {}
 
     def _check_kind(self, where: str) -> None:
         kinds = {type(category) if isinstance(category, (str, bool)) else float for category in self.categories}

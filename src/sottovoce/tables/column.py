@@ -10,8 +10,9 @@ from typing import Any, ClassVar, Final, TypeAlias
 import numpy as np
 import numpy.typing as npt
 
+from sottovoce._validation import choice
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._toml import refuse_unknown_keys, said
+from sottovoce.tables._toml import refuse_unknown_keys, said, schema_errors
 from sottovoce.tables.cells import Cells, Codes, Mask
 
 INDICATOR: Final = "indicator"
@@ -34,12 +35,24 @@ class Column(ABC):
 
     type_name: ClassVar[str]
     needed: ClassVar[tuple[str, str]] = ("type", "")  # an entry that each section has, and what to write where it lacks
+    choices: ClassVar[Mapping[str, Collection[str]]] = {}  # what entries may be, beside their defaults
 
     name: str
 
+    @schema_errors()
     def __post_init__(self) -> None:
         if not isinstance(self.name, str) or self.name != self.name.strip():
             raise SchemaError(f"a column name must be a text without outer white space; got {self.name!r}.")
+        where, defaults = f"columns.{self.name}", {one.name: one.default for one in fields(self)}
+        for name, allowed in self.choices.items():
+            if getattr(self, name) != defaults[name]:
+                choice(f"{where}.{name}", getattr(self, name), allowed)
+        for name, value in self._checked(where).items():
+            object.__setattr__(self, name, value)
+
+    def _checked(self, where: str) -> dict[str, Any]:
+        """Return entries as they are kept, or refuse one; ``where``: the section, for messages."""
+        return {}
 
     @property
     def feature_names(self) -> tuple[str, ...]:

@@ -9,9 +9,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from sottovoce._validation import choice
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._toml import schema_errors
 from sottovoce.tables.cells import Cells, Mask
 from sottovoce.tables.column import INDICATOR, Block, Column, scaled, within
 from sottovoce.tables.notation import check_date_format
@@ -66,6 +64,7 @@ class DateColumn(Column):
     """
 
     type_name: ClassVar[str] = "date"
+    choices = {"period": _MONTHS_OF, "part": _PARTS, "outside": ("clip", "error")}  # noqa: RUF012 - of the base, a ClassVar
 
     _: KW_ONLY
     bounds: tuple[datetime.date, datetime.date] | None = None
@@ -75,20 +74,13 @@ class DateColumn(Column):
     outside: str | None = None
     missing: str | None = None
 
-    @schema_errors()
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        where = f"columns.{self.name}"
-        for name, allowed in (("period", _MONTHS_OF), ("part", _PARTS), ("outside", ("clip", "error"))):
-            if getattr(self, name) is not None:
-                choice(f"{where}.{name}", getattr(self, name), allowed)
+    def _checked(self, where: str) -> dict[str, Any]:
         if self.missing not in (None, INDICATOR):
             raise SchemaError(f'{where}.missing must be "{INDICATOR}"; got {self.missing!r}.')
         check_date_format(where, self.format)
         if self.part is not None and (self.period, self.bounds, self.outside) != (None, None, None):
             raise SchemaError(f"{where} has part = {self.part!r}, which takes neither bounds, outside nor period.")
-        if self.part is None:
-            object.__setattr__(self, "bounds", self._checked_bounds(where))
+        return {} if self.part is not None else {"bounds": self._checked_bounds(where)}
 
     def _checked_bounds(self, where: str) -> tuple[datetime.date, datetime.date]:
         given = self.bounds if isinstance(self.bounds, (list, tuple)) else ()

@@ -20,7 +20,7 @@ import numpy.typing as npt
 from sottovoce._optional import pa
 from sottovoce._validation import LARGEST
 from sottovoce.exceptions import TableError
-from sottovoce.tables._toml import toml_text, toml_value
+from sottovoce.tables._toml import said, toml_text, toml_value
 from sottovoce.tables.categorical import CategoricalColumn
 from sottovoce.tables.cells import Cells, number_of
 from sottovoce.tables.column import INDICATOR, Column, IgnoredColumn
@@ -127,7 +127,7 @@ def draft_schema(table: Table | BatchedTable, *, target: str | None = None, layo
     occurring: set[str] = set().union(*(look.occurring for look in looks.values()))
     seen = [marker for marker in _USUAL_MISSING if marker in occurring and marker not in layout.missing]
     proposals = {name: _propose(look, (*layout.missing, *seen)) for name, look in looks.items()}
-    facts = {"target": target, "table": replace(layout, missing=(*layout.missing, *seen)).to_dict() or None}
+    facts = {"target": target, "table": said(replace(layout, missing=(*layout.missing, *seen))) or None}
 
     def comment(*path: str) -> str:
         if path[0] == "columns":

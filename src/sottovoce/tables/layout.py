@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._toml import refuse_unknown_keys, said
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -61,19 +58,3 @@ class Layout:
         object.__setattr__(self, "missing", tuple(self.missing))
         if self.comment is not None and (not isinstance(self.comment, str) or not self.comment.strip()):
             raise SchemaError(f'table.comment must be a text such as "#"; got {self.comment!r}.')
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries that differ from the defaults, in the order of a schema file."""
-        return said(self)
-
-    @classmethod
-    def from_dict(cls, entries: Mapping[str, Any]) -> Layout:
-        """Build a layout from a ``[table]`` section; an unknown key is refused.
-
-        Raises
-        ------
-        SchemaError
-            If a key is unknown or a value wrong.
-        """
-        refuse_unknown_keys("[table]", entries, ("header", "delimiter", "missing", "comment"))
-        return cls(**entries)

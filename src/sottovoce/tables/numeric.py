@@ -10,9 +10,9 @@ from typing import Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from sottovoce._validation import bounds, choice, in_order, number
+from sottovoce._validation import bounds, in_order, number
 from sottovoce.exceptions import SchemaError
-from sottovoce.tables._toml import plain_number, schema_errors
+from sottovoce.tables._toml import plain_number
 from sottovoce.tables.cells import Cells, Mask
 from sottovoce.tables.column import INDICATOR, Block, Column, scaled, within
 from sottovoce.tables.notation import NumberNotation
@@ -69,6 +69,7 @@ class NumericColumn(Column):
 
     type_name: ClassVar[str] = "numeric"
     needed = "bounds", "Write bounds = [low, high] from public knowledge, not from the data."
+    choices = {"scale": ("linear", "log"), "outside": ("clip", "error")}  # noqa: RUF012 - of the base, a ClassVar
 
     _: KW_ONLY
     bounds: tuple[float, float]
@@ -80,30 +81,23 @@ class NumericColumn(Column):
     thousands: str | None = None
     symbol: str | None = None
 
-    @schema_errors()
-    def __post_init__(self) -> None:
-        super().__post_init__()
-        where = f"columns.{self.name}"
+    def _checked(self, where: str) -> dict[str, Any]:
         low, high = bounds(f"{where}.bounds", self.bounds)
-        object.__setattr__(self, "bounds", (low, high))
-        choice(f"{where}.scale", self.scale, ("linear", "log"))
-        if self.outside is not None:
-            choice(f"{where}.outside", self.outside, ("clip", "error"))
+        checked: dict[str, Any] = {"bounds": (low, high)}
         if self.bins is not None:
-            object.__setattr__(self, "bins", self._checked_bins(where))
+            checked["bins"] = self._checked_bins(where, low, high)
         if self.missing not in (None, INDICATOR):
             remedy = f'A missing value is read as it; "{INDICATOR}" makes a feature of its own.'
-            missing = number(f"{where}.missing", self.missing, at_least=low, at_most=high, remedy=remedy)
-            object.__setattr__(self, "missing", missing)
+            checked["missing"] = number(f"{where}.missing", self.missing, at_least=low, at_most=high, remedy=remedy)
         self._notation().check(where)
+        return checked
 
     def _notation(self) -> NumberNotation:
         return NumberNotation(self.decimal, self.thousands, self.symbol)
 
-    def _checked_bins(self, where: str) -> tuple[float, ...]:
+    def _checked_bins(self, where: str, low: float, high: float) -> tuple[float, ...]:
         wanted = "a list of the inner edges, at least one"
         edges = tuple(number(f"{where}.bins", edge) for edge in in_order(f"{where}.bins", self.bins or 0, wanted))
-        low, high = self.bounds
         if any(not first < second for first, second in pairwise(edges)):
             raise SchemaError(f"{where}.bins must ascend without repetition; got {list(edges)!r}.")
         if not (low < edges[0] and edges[-1] < high):

@@ -10,6 +10,7 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from copy import copy
 from dataclasses import dataclass
+from functools import partial
 from itertools import accumulate, groupby
 from pathlib import Path
 from typing import Any, Final, Self
@@ -26,6 +27,7 @@ from sottovoce.central.data.streamed import StreamedTable
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.addresses import DataFile, Stamp, changed, file_here, found_files, unreadable, words_of
 from sottovoce.tables.cells import is_text
+from sottovoce.tables.schema import Schema
 from sottovoce.tables.table import BatchedTable, Table, refuse_repeated_names
 from sottovoce.tables.text import COMPRESSIONS
 
@@ -156,70 +158,8 @@ def parquet_rows(path: Path, most_rows: int) -> BatchedTable:
     return BatchedTable(schemas[0], str(path), read, most_rows=at_once, size=size, counted=schemas[0].names)
 
 
-class CutTable(StreamedTable):
-    """A table that is read from row groups, and can be cut between them."""
-
-    def _of(self, pieces: Sequence[RowGroup]) -> None:
-        self._pieces, self._n_rows = pieces, sum(piece.n_rows for piece in pieces)
-
-    @property
-    def entries_a_row(self) -> int:
-        """How many entries a row takes in memory at most."""
-        return self.shape[1]
-
-    @property
-    def is_local(self) -> bool:
-        """Whether all files are paths of this machine."""
-        return all(piece.file.is_local for piece in self._pieces)
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Paths and addresses of the files, in order, as messages show them."""
-        return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
-
-    def split(self, parts: int) -> list[Self]:
-        """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
-
-        Parameters
-        ----------
-        parts : int
-            How many are wanted, at least 1; there are fewer where there are fewer row groups.
-
-        Returns
-        -------
-        list of tables
-            None without rows. Their files are not opened again, and are refused where they have changed since. Each
-            can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
-        """
-        by_part: dict[int, list[RowGroup]] = {}
-        done = 0
-        for group in self._pieces:
-            if group.n_rows:
-                # it goes to the part that its middle falls into, so that parts differ by a group at most
-                by_part.setdefault((2 * done + group.n_rows) * parts // (2 * self._n_rows), []).append(group)
-                done += group.n_rows
-        found, first = list[Self](), self.first_row
-        for pieces in by_part.values():
-            table = copy(self)
-            table.first_row = first
-            table._of(pieces)
-            first += table._n_rows
-            found.append(table)
-        return found
-
-    def refuse_changed(self) -> None:
-        """Refuse a file that is not what it was when the table was opened, by what its store says of it.
-
-        Raises
-        ------
-        TableError
-        """
-        for piece in {id(piece.file): piece for piece in self._pieces}.values():
-            piece.file.refuse_changed(piece.stamp)
-
-
-class ParquetTable(CutTable):
-    """Numeric columns of one or several Parquet files, for training and prediction from disk.
+class ParquetTable(StreamedTable):
+    """Columns of one or several Parquet files, for training and prediction from disk.
 
     The files are never held in memory: each pass reads them again in order, a few thousand rows at a time (large row
     groups are cut), decodes only the chosen columns, and reads ahead while the solver works. Estimators take the
@@ -236,6 +176,9 @@ class ParquetTable(CutTable):
         The column that `labels` reads.
     dtype : {"float32", "float64"}, default="float32"
         Type of the entries. Columns may be of any width of integers, floats and booleans.
+    schema : sottovoce.tables.Schema or None, default=None
+        What is publicly known of the columns, in place of ``features``, ``target`` and ``dtype``: rows are encoded by
+        it, as float64, each time that they are read. Its target has the labels, its unit says whose row each is.
     filesystem : pyarrow.fs.FileSystem or None, default=None
         Where the paths are, with keys and endpoints, such as ``pyarrow.fs.S3FileSystem(endpoint_override=...)``; they
         begin with the bucket then. None: on this machine, or where an address says, with keys and regions as the
@@ -282,6 +225,7 @@ class ParquetTable(CutTable):
         features: Sequence[str] | None = None,
         target: str | None = None,
         dtype: str = "float32",
+        schema: Schema | None = None,
         filesystem: Any = None,
         row_memory: str = "memory",
         scratch: str | Path | None = None,
@@ -291,6 +235,15 @@ class ParquetTable(CutTable):
         if self._on_disk or scratch is not None:
             check_room(0, scratch, "what is remembered of the rows")
         self._dtype = np.dtype(choice("dtype", dtype, ("float32", "float64")))
+        self._schema = schema
+        if schema is not None:
+            if (features, target, dtype) != (None, None, "float32"):
+                raise ParameterError("features, target and dtype are for a table without a schema, which says them.")
+            schema.require_confirmed()
+            self._features, self._target, self._dtype = schema.feature_names, schema.target, np.dtype(np.float64)
+            self.has_sparse_rows = schema.sparse
+            self._look(found_files(path, ".parquet", filesystem), partial(_check_described, schema))
+            return
         files = found_files(path, ".parquet", filesystem)
         self._target = target
         self._features = in_order("features", features) if features is not None else _all_but(target, files[0])
@@ -302,7 +255,11 @@ class ParquetTable(CutTable):
             raise ParameterError(
                 f"target {target!r} is also among features: a model would learn to copy it. Leave it out."
             )
-        self._of(row_groups(files, lambda schema, file: _check_columns(schema, file, self._features, target)))
+        self._look(files, lambda schema, file: _check_columns(schema, file, self._features, target))
+
+    def _look(self, files: Sequence[DataFile], check: Callable[[Any, DataFile], None]) -> None:
+        self._pieces = row_groups(files, check)
+        self._n_rows = sum(piece.n_rows for piece in self._pieces)
 
     def __repr__(self) -> str:
         first, *others = self.files
@@ -330,6 +287,63 @@ class ParquetTable(CutTable):
     def has_labels(self) -> bool:
         return self._target is not None
 
+    @property
+    def entries_a_row(self) -> int:
+        """How many entries a row takes in memory at most: of CSR one is a number and its place."""
+        if self._schema is not None and self.has_sparse_rows:
+            return 2 * len(self._schema.feature_columns)
+        return self.shape[1]
+
+    @property
+    def groups(self) -> Callable[[], npt.NDArray[Any]] | None:
+        """What reads whose row each is, by the unit of the schema; None where the unit is a row."""
+        return None if self._schema is None or self._schema.unit is None else self._people
+
+    def _people(self) -> npt.NDArray[Any]:
+        assert self._schema is not None
+        read = tables(self._pieces, [str(self._schema.unit)], _LABEL_ROWS)
+        return np.concatenate([self._schema.groups(table) for table in read])
+
+    @property
+    def is_local(self) -> bool:
+        """Whether all files are paths of this machine."""
+        return all(piece.file.is_local for piece in self._pieces)
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Paths and addresses of the files, in order, as messages show them."""
+        return tuple(dict.fromkeys(piece.file.shown for piece in self._pieces))
+
+    def split(self, parts: int) -> list[Self]:
+        """Cut the table into consecutive ones of about as many rows each, between row groups of its files.
+
+        Parameters
+        ----------
+        parts : int
+            How many are wanted, at least 1; there are fewer where there are fewer row groups.
+
+        Returns
+        -------
+        list of tables
+            None without rows. Their files are not opened again, and are refused where they have changed since. Each
+            can be pickled and read by a process that reaches the files; its `first_row` is its place in the whole.
+        """
+        by_part: dict[int, list[RowGroup]] = {}
+        done = 0
+        for group in self._pieces:
+            if group.n_rows:
+                # it goes to the part that its middle falls into, so that parts differ by a group at most
+                by_part.setdefault((2 * done + group.n_rows) * parts // (2 * self._n_rows), []).append(group)
+                done += group.n_rows
+        found, first = list[Self](), self.first_row
+        for pieces in by_part.values():
+            table = copy(self)
+            table.first_row = first
+            table._pieces, table._n_rows = pieces, sum(piece.n_rows for piece in pieces)
+            first += table._n_rows
+            found.append(table)
+        return found
+
     def labels(self) -> npt.NDArray[Any]:
         """Read the target column into memory.
 
@@ -356,6 +370,10 @@ class ParquetTable(CutTable):
             )
         start = 0
         for table in tables(self._pieces, [self._target], _LABEL_ROWS):
+            if self._schema is not None:
+                yield slice(start, start + table.n_rows), self._schema.labels(table)
+                start += table.n_rows
+                continue
             column = table.data.column(0).chunk(0)
             if column.null_count:
                 row = self.first_row + start + pa.compute.index(pa.compute.is_null(column), True).as_py()
@@ -396,14 +414,19 @@ class ParquetTable(CutTable):
         with whole_file(path, private=True) as file, closing(self.finite_blocks()) as blocks:
             np.lib.format.write_array_header_1_0(file, header)
             for _, block in blocks:
-                file.write(block.data)
+                file.write(block.toarray().data if self.has_sparse_rows else block.data)
         mapped: npt.NDArray[Any] = np.load(path, mmap_mode="r")
         return mapped
 
-    def _read(self, n_threads: int) -> Generator[npt.NDArray[Any]]:
-        rows = max(64, _BLOCK_BYTES // (len(self._features) * self._dtype.itemsize))
+    def _read(self, n_threads: int) -> Generator[Any]:
+        rows = max(64, _BLOCK_BYTES // (self.entries_a_row * self._dtype.itemsize))
         # Arrow has one pool of threads for the whole process, which is not ours to resize
         use_threads = n_threads > 1 and n_threads >= pa.cpu_count()
+        if self._schema is not None:
+            names = [column.name for column in self._schema.feature_columns]
+            for table in tables(self._pieces, names, min(rows, _LABEL_ROWS), use_threads=use_threads):
+                yield self._schema.features(table)
+            return
         for table in tables(self._pieces, self._features, rows, use_threads=use_threads):
             block = np.empty((table.n_rows, len(self._features)), self._dtype)
             with np.errstate(over="ignore"):  # beyond float32 is infinity, which is refused with its row
@@ -435,6 +458,11 @@ def _check_columns(schema: Any, path: DataFile, features: tuple[str, ...], targe
         kind = kind.value_type if pa.types.is_dictionary(kind) else kind
         if not (pa.types.is_primitive(kind) or is_text(kind)) or pa.types.is_temporal(kind):
             raise TableError(f"{path}, column {target!r}: values of type {kind} cannot be labels. Convert them before.")
+
+
+def _check_described(schema: Schema, found: Any, path: DataFile) -> None:
+    cells = Table.of_rows(found.empty_table(), str(path))
+    schema.refuse_unreadable(cells, labelled=schema.target is not None)
 
 
 def _numbers(column: Any) -> npt.NDArray[Any]:

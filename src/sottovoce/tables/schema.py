@@ -7,7 +7,7 @@ import re
 import tomllib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field, fields, replace
 from itertools import accumulate
 from numbers import Real
 from pathlib import Path
@@ -21,13 +21,13 @@ from sottovoce._files import named_errors
 from sottovoce._validation import nearest
 from sottovoce.exceptions import ParameterError, SchemaError
 from sottovoce.privacy.adjacency import checked_max_rows
-from sottovoce.tables._toml import refuse_unknown_keys, toml_key, toml_text
+from sottovoce.tables._toml import refuse_unknown_keys, said, toml_key, toml_text
 from sottovoce.tables.categorical import CategoricalColumn, Level
 from sottovoce.tables.column import Block, Column, IgnoredColumn
 from sottovoce.tables.dates import DateColumn, is_date
 from sottovoce.tables.layout import Layout
 from sottovoce.tables.numeric import NumericColumn
-from sottovoce.tables.table import Table
+from sottovoce.tables.table import BatchedTable, Table
 
 # text: before scipy 1.16 the class takes no subscript at run time
 Features: TypeAlias = "npt.NDArray[Any] | scipy.sparse.csr_matrix[Any]"
@@ -243,6 +243,20 @@ class Schema:
             raise SchemaError('the schema names no unit. Write unit = "COLUMN", the column that says whose row it is.')
         return table.cells(self.unit).named(self.layout.missing)
 
+    def refuse_unreadable(self, table: Table | BatchedTable, *, labelled: bool) -> None:
+        """Refuse a table that lacks a column, or has one whose type cannot be read by its description.
+
+        No value is looked at: it is told before a charge. ``labelled``: whether labels, and whose row it is, are read.
+
+        Raises TableError naming the column.
+        """
+        for column in (*self.feature_columns, *([self.require_target()] if labelled else [])):
+            cells = table.cells(column.name)  # says which columns there are
+            if not (cells.is_dated and isinstance(column, DateColumn)):
+                cells.plain()
+        if labelled and self.unit is not None:
+            table.cells(self.unit).refuse_as_names()
+
     def require_confirmed(self) -> None:
         """Refuse a draft.
 
@@ -260,7 +274,7 @@ class Schema:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the schema as nested dicts and lists, as in its file."""
-        facts = {name: getattr(self, name) for name in _FACTS} | {"table": self.layout.to_dict() or None}
+        facts = {name: getattr(self, name) for name in _FACTS} | {"table": said(self.layout) or None}
         if self.confirmed:
             del facts["confirmed"]
         return {
@@ -295,7 +309,9 @@ class Schema:
             raise SchemaError("the schema describes no column: add a section [columns.NAME] for each one.")
         facts = {name: fact for name, fact in entries.items() if name in _FACTS}
         described = tuple(_column_from_dict(name, section) for name, section in columns.items())
-        return cls(described, layout=Layout.from_dict(entries.get("table", {})), **facts)
+        table = entries.get("table", {})
+        refuse_unknown_keys("[table]", table, [one.name for one in fields(Layout)])
+        return cls(described, layout=Layout(**table), **facts)
 
     @classmethod
     def from_columns(cls, columns: Mapping[str, Any], **facts: Any) -> Schema:

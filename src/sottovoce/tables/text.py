@@ -124,25 +124,35 @@ class CsvText:
 
         Raises TableError if the file is missing, empty, binary, truncated, not UTF-8, or has too few lines.
         """
-        left, after = self._skipped, 1
-        for raw in self._whole_lines():
-            number, after = after, after + _line_ends(raw)
+        left = self._skipped
+        for lines in self._whole_lines():
+            raw, number = lines.raw, lines.first
+            if b"\0" in raw:  # a line that is skipped tells a binary file as well as others
+                at = number + _line_ends(raw[: raw.index(b"\0")])
+                raise self._fault(at, "a NUL byte: this is a binary file, or damaged. Give CSV, or a Parquet file.")
             raw = raw.removeprefix(codecs.BOM_UTF8) if number == 1 else raw
             if skipped := [end.end() for end in islice(_LINE_END.finditer(raw), left)]:
                 raw, left, number = raw[skipped[-1] :], left - len(skipped), number + len(skipped)
             if self._comments is not None:
                 # no \r and \n may meet where a comment was
                 raw = self._comments.sub(b"", _LINE_END.sub(b"\n", raw))
+            try:
+                _ = raw.isascii() or raw.decode()
+            except UnicodeDecodeError as error:
+                raise self._fault(
+                    number + _line_ends(raw[: error.start]),
+                    f"the byte 0x{raw[error.start]:02x} is not UTF-8: this is a binary file, or text in another "
+                    "encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or type: iconv -f ENCODING -t UTF-8 OLD.csv > "
+                    "NEW.csv, where ENCODING is what the file was written in, on Windows mostly WINDOWS-1252 in "
+                    "Western Europe, WINDOWS-1251 for Cyrillic, SHIFT_JIS in Japan and GB18030 in China.",
+                ) from None
             if raw:
-                lines = _Lines(raw, number)
-                if b"\0" in raw or not (raw.isascii() or _is_utf8(raw)):
-                    self._refuse_no_text(lines)
-                yield lines
+                yield _Lines(raw, number)
         if left:
             there = self._skipped - left
             raise TableError(f"{self._path}: skip_rows = {self._skipped}, but the file has only {there} lines.")
 
-    def _whole_lines(self) -> Iterator[bytes]:
+    def _whole_lines(self) -> Iterator[_Lines]:
         """Yield decompressed bytes up to an end of a line; the last line gets one."""
         held: list[bytes] = []
         number = 1
@@ -157,28 +167,12 @@ class CsvText:
                     "Correct the line, or give a Parquet file.",
                 )
             if cut:
-                raw = b"".join(held)
-                yield raw
-                number, held = number + _line_ends(raw), [block[cut:]]
+                lines = _Lines(b"".join(held), number)
+                yield lines
+                number, held = number + _line_ends(lines.raw), [block[cut:]]
         if rest := b"".join(held):
             # a quote that is open at the end runs over the line end, and is seen by that
-            yield rest if rest.endswith(b"\r") else rest + b"\n"
-
-    def _refuse_no_text(self, lines: _Lines) -> None:
-        """Refuse the first line that is not text in UTF-8."""
-        for number, line in lines.numbered():
-            try:
-                line.decode()
-            except UnicodeDecodeError as error:
-                raise self._fault(
-                    number,
-                    f"the byte 0x{line[error.start]:02x} is not UTF-8: this is a binary file, or text in another "
-                    "encoding. Save it as UTF-8 (in Excel: CSV UTF-8), or type: iconv -f WINDOWS-1252 -t UTF-8 OLD.csv "
-                    "> NEW.csv, where WINDOWS-1252 is the encoding of most files of Windows in the languages of "
-                    "Western Europe.",
-                ) from None
-            if b"\0" in line:
-                raise self._fault(number, "a NUL byte: this is a binary file, or damaged. Give CSV, or a Parquet file.")
+            yield _Lines(rest if rest.endswith(b"\r") else rest + b"\n", number)
 
     def _decompressed(self) -> Iterator[bytes]:
         """Yield the decompressed bytes; the first block is long enough to tell what the file is."""
@@ -293,12 +287,6 @@ def _piped(path: Path) -> Any:
                 return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     except OSError as error:
         raise unreadable(path, error) from None
-
-
-def _is_utf8(raw: bytes) -> bool:
-    with suppress(UnicodeDecodeError):
-        return bool(raw.decode())
-    return False
 
 
 def _line_ends(raw: bytes) -> int:

@@ -82,11 +82,21 @@ def test_what_a_text_would_say_otherwise_is_not_set_aside(tmp_path: Path, cell: 
         opened.refuse_unwritable()
 
 
-def fitted(folder: Path, columns: dict[str, Any], target: str, *options: object) -> Result:
+def fitted(folder: Path, columns: dict[str, Any], target: str, *options: object, x: Any = (0, 1)) -> Result:
     pq.write_table(pa.table(columns), folder / "t.parquet")
-    (folder / "schema.toml").write_text(Schema.from_columns({"x": (0, 1), "y": (0, 2)}, target=target).to_toml())
+    (folder / "schema.toml").write_text(Schema.from_columns({"x": x, "y": (0, 2)}, target=target).to_toml())
     line = ["fit", folder / "t.parquet", "--schema", folder / "schema.toml", "--epsilon", 1, "--delta", 1e-5]
     return CliRunner().invoke(app, list(map(str, [*line, "--out", folder / "m.json", *options])))
+
+
+@pytest.mark.parametrize(("options", "code"), [(["--evaluate-epsilon", 1], 0), (["--holdout-out", "rest.csv"], 2)])
+def test_what_is_not_written_may_be_written_otherwise(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, options: list[object], code: int
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    columns = {"x": [0.5] * N, "y": [1.0] * N}
+    done = fitted(tmp_path, columns, "y", "--holdout", 0.5, *options, x={"bounds": (0, 1), "decimal": ","})
+    assert done.exit_code == code, done.output
 
 
 def test_cells_that_no_csv_holds_stand_in_the_way_of_nothing(tmp_path: Path) -> None:

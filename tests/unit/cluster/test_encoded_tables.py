@@ -1,5 +1,6 @@
-"""A table that a schema describes, on a cluster: the model of one machine, and what is refused."""
+"""Parquet that a schema describes, from disk and on a cluster: the model of rows in memory, and what is refused."""
 
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
@@ -50,6 +51,11 @@ def test_the_model_is_that_of_one_machine_however_the_table_is_cut(client, path,
             there = fitted(kind, rows)
         assert there.coef_.tolist() == here.coef_.tolist()
         assert there.guarantee_.statement() == here.guarantee_.statement()
+    rows = sv.ParquetTable(path, schema=SCHEMA)
+    on_disk = fitted(kind, rows)
+    assert on_disk.coef_.tolist() == here.coef_.tolist()
+    assert on_disk.score(rows) == here.score(SCHEMA.features(table), SCHEMA.labels(table))
+    np.testing.assert_array_equal(rows.to_npy(path.with_suffix(".npy")), SCHEMA.features(table))
 
 
 def test_people_are_those_of_the_unit(client, path):
@@ -60,10 +66,17 @@ def test_people_are_those_of_the_unit(client, path):
     ).fit(BY_PERSON.features(table), BY_PERSON.labels(table), groups=BY_PERSON.groups(table))
     with DaskTable.from_parquet(client, path, schema=BY_PERSON) as rows:
         there = fitted(sv.DPLogisticRegression, rows, **more)
-    assert there.coef_.tolist() == here.coef_.tolist()
+    on_disk = fitted(sv.DPLogisticRegression, rows := sv.ParquetTable(path, schema=BY_PERSON), **more)
+    assert there.coef_.tolist() == on_disk.coef_.tolist() == here.coef_.tolist()
+    scaled = sv.DPScaler(epsilon=1.0, delta=1e-5, max_rows_per_group=2).fit(rows).transform(rows)
+    for table in (rows, scaled):
+        assert table.groups().tolist() == BY_PERSON.groups(read_table(path)).tolist()
+        with pytest.raises(ParameterError, match="max_rows_per_group is missing"):
+            fitted(sv.DPLogisticRegression, table)
 
 
-def test_a_cell_that_breaks_the_schema_is_told_after_the_charge(client, path):
+@pytest.mark.parametrize("where", ["on disk", "on a cluster"])
+def test_a_cell_that_breaks_the_schema_is_told_after_the_charge(client, path, where):
     people = incomes(3000)
     people.loc[2600, "work"] = "sailor"
     people.to_parquet(path, row_group_size=250)
@@ -71,7 +84,9 @@ def test_a_cell_that_breaks_the_schema_is_told_after_the_charge(client, path):
     ledger = Ledger(f"sqlite:///{path.parent / 'book.db'}")
     ledger.create("people", epsilon=5.0, delta=1e-3, adjacency="zero-out", allow_nonprivate=True)  # for the seed
     with (
-        DaskTable.from_parquet(client, path, schema=strict) as rows,
+        nullcontext(sv.ParquetTable(path, schema=strict))
+        if where == "on disk"
+        else DaskTable.from_parquet(client, path, schema=strict) as rows,
         pytest.raises(TableError, match=r"people\.parquet, row 2601, column 'work': 'sailor' is not"),
     ):
         fitted(sv.DPLinearSVC, rows, ledger=ledger, dataset="people")

@@ -17,7 +17,7 @@ from sklearn.base import clone
 from threadpoolctl import threadpool_limits
 
 import sottovoce as sv
-from sottovoce.cluster.pool import Call
+from sottovoce.cluster.keeper import Call
 from sottovoce.exceptions import BudgetError, DataError, ParameterError, PrivacyWarning
 from support.forked import needs_fork
 from support.parts_pool import PartsPool
@@ -120,6 +120,23 @@ def test_a_driver_that_is_killed_anywhere_leaves_its_charge(tmp_path: Any) -> No
     ledger.create("twice", epsilon=3.0, delta=1e-4)
     killed("twice", n_calls // 2)
     assert fit("twice", PartsPool(2)) > 1.3 * spent  # another fit: nothing is taken up again
+
+
+@pytest.mark.parametrize("kind", ["scaler", "model", "pipeline"])
+def test_people_that_a_table_tells_are_those_that_are_given(kind: str) -> None:
+    """Whatever is fitted: noise is made for the few rows of a person, and no more of them count."""
+    budget: dict[str, Any] = {"epsilon": 1.0, "delta": 1e-5, "random_state": 3, "max_rows_per_group": 2}
+    model, scaler, people = clone(NEWTON).set_params(**budget), sv.DPScaler(**budget), [f"p{k // 6}" for k in range(N)]
+    steps = [("scaler", sv.DPScaler()), ("model", sv.DPLogisticRegression(solver="newton", **NAMED))]
+    made = {"model": model, "scaler": scaler, "pipeline": sv.DPPipeline(steps, **budget)}[kind]
+    rows = table(X, YES, 200, 500)
+    rows._groups = lambda: people
+    here, there = clone(made).fit(X, YES, groups=people), clone(made).fit(rows)
+    assert here.guarantee_.event == there.guarantee_.event
+    fitted = ([step for _, step in getattr(each, "steps_", [("", each)])] for each in (here, there))
+    for one, other in zip(*fitted, strict=True):
+        for name in ("scale_", "coef_", "intercept_"):
+            np.testing.assert_array_equal(getattr(one, name, 0), getattr(other, name, 0))
 
 
 def test_classes_that_no_list_names() -> None:

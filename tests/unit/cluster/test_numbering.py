@@ -13,9 +13,8 @@ from sottovoce.central.data.operation import Effect
 from sottovoce.central.data.part import Part
 from sottovoce.central.parallel import team
 from sottovoce.cluster.holder import ClusterHolder
-from sottovoce.cluster.keeper import Keeper
+from sottovoce.cluster.keeper import Call, Keeper
 from sottovoce.cluster.partitions import Partitions
-from sottovoce.cluster.pool import Call
 from sottovoce.exceptions import ClusterError, DataError
 from support.counting import Begin, CountRows, FirstRows, Move, Pause, Refuse
 from support.parts_pool import FATES, PartsPool

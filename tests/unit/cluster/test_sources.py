@@ -13,11 +13,9 @@ import scipy.sparse as sp
 
 from sottovoce.central.data.row_memory import RowMemory
 from sottovoce.cluster import sources
-from sottovoce.cluster.encoded import EncodedRows
 from sottovoce.cluster.sources import STORAGES, RowsDigest, Source, bytes_a_row, partitions_of, storage_for
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables import CategoricalColumn, NumericColumn, ParquetTable, Schema, read_table
-from sottovoce.tables.addresses import found_files
 
 AGE, TOWN = NumericColumn("age", bounds=(0, 100)), CategoricalColumn("town", categories=("ulm", "bonn", "jena"))
 SICK = CategoricalColumn("sick", categories=("no", "yes"))
@@ -49,9 +47,8 @@ def opened(
     path: Path, kind: Any, partitions: int | None = 1, storage: str | None = None, limits: tuple[int, ...] = (0, 0),
     **options: Any,
 ) -> list[Source]:  # fmt: skip
-    is_encoded = isinstance(kind, Schema)
-    table = EncodedRows(found_files(path, ".parquet"), kind) if is_encoded else ParquetTable(path, **kind | options)
-    return partitions_of(table, limits, partitions, storage)
+    said = {"schema": kind} if isinstance(kind, Schema) else kind
+    return partitions_of(ParquetTable(path, **said | options), limits, partitions, storage)
 
 
 def loaded(path: Path, kind: Any, *where: Any, scratch: Path | None = None, **options: Any) -> list[Any]:
@@ -160,12 +157,10 @@ def test_a_file_that_changed_or_is_not_there_is_refused_before_a_row_is_read(fol
 @pytest.mark.parametrize(
     ("column", "value", "said"),
     [
-        ("age", None, None),
-        ("sick", "perhaps", "'perhaps' is not"),
-        ("town", "rome", "'rome' is not"),
+        ("age", None, None), ("sick", "perhaps", "'perhaps' is not"), ("town", "rome", "'rome' is not"),
         ("sick", None, "missing"),
     ],
-)
+)  # fmt: skip
 def test_errors_name_file_and_row_as_on_one_machine(folder: Path, column: str, value: Any, said: str | None) -> None:
     rows = people(330, 1).to_pylist()
     rows[207][column] = value

@@ -12,7 +12,8 @@ import pyarrow.parquet
 import pytest
 from typer.testing import CliRunner
 
-from sottovoce.tables import Schema
+from sottovoce.exceptions import TableError
+from sottovoce.tables import Layout, Schema, read_table
 
 REASON = {"categories": ["x", "y"], "unknown": "error"}
 SCHEMA = Schema.from_columns({"a": (0, 10), "b": REASON, "c": ["no", "yes"]}, target="c")
@@ -83,7 +84,10 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "NUL": ("t.csv", HEAD + GOOD + b"4,\0,no\n", "line 5", "a NUL byte"),
     "NUL in a later block": ("t.csv", HEAD + GOOD * 100_000 + b"\0", "line 300002", "a NUL byte"),
     "Latin-1": ("t.csv", HEAD + GOOD + b"4,caf\xe9,no\n", "line 5", "Save it as UTF-8"),
-    "cut within a letter": ("t.csv", HEAD + GOOD + b"4,x,\xc3", "line 5", "type: iconv -f"),
+    "cut within a letter": ("t.csv", HEAD + GOOD + b"4,x,\xc3", "line 5", "type: iconv -f ENCODING -t UTF-8"),
+    "Windows in France": ("t.csv", HEAD + "1,café,no\n".encode("cp1252"), "line 2", "WINDOWS-1252 in Western Europe"),
+    "Windows in Japan": ("t.csv", HEAD + "1,東京,no\n".encode("shift_jis"), "line 2", "SHIFT_JIS in Japan"),
+    "Windows in Bulgaria": ("t.csv", HEAD + "1,София,no\n".encode("cp1251"), "line 2", "WINDOWS-1251 for Cyrillic"),
     "UTF-16 little": ("t.csv", (HEAD + GOOD).decode().encode("utf-16"), "", "UTF-16 text: save it as UTF-8"),
     "UTF-16 big": ("t.csv", b"\xfe\xff" + (HEAD + GOOD).decode().encode("utf-16-be"), "", "UTF-16 text"),
     "UTF-16 without mark": ("t.csv", (HEAD + GOOD).decode().encode("utf-16-le"), "line 1", "a NUL byte"),
@@ -149,6 +153,15 @@ def test_a_bad_file_is_refused_with_its_place_and_a_remedy(tmp_path: Path, name:
     assert remedy in said
     assert "Lovelace" not in said  # who is in a row, which nobody is charged for yet
     assert "Traceback" not in said and len(said) < 1000
+
+
+@pytest.mark.parametrize("place", range(5))
+def test_a_nul_is_refused_in_any_line(tmp_path: Path, place: int) -> None:
+    lines = [b"skipped", b"# said", b"a,b", b"1,2", b"# said"]
+    lines[place] += b"\0"
+    (tmp_path / "t.csv").write_bytes(b"\n".join(lines))
+    with pytest.raises(TableError, match=rf"t\.csv, line {place + 1}: a NUL byte"):
+        read_table(tmp_path / "t.csv", layout=Layout(comment="#"), skip_rows=1)
 
 
 def _folder(path: Path) -> None:

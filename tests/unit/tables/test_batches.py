@@ -56,18 +56,9 @@ CONTENTS = [
     b'a,b,c\n1,2,3\n1,2\n1,"x\ny",3\n',
     b'a,b,c\n1,2,3\n1,"x\ny",3\n1,2\n',
     b'a,b\n1,"x\r\ny"\n',
-    b"a,b\n1,2\n\n3\n4,5\n",
-    b"a,b\n1,2\n3,\x00\n",
-    b"a,b\n1,2\n3,caf\xe9\n",
-    b"a,b\n1,2\n3,caf\xc3",
-    b"a,b\n",
-    b"a,b",
-    b"",
-    b"\n\r\n",
-    b"\x1f\x8b\x08abc",
-    b"a\r1\r2\r",
-    b"a,b\r1,2\r\r3,4",
-]
+    b"a,b\n1,2\n\n3\n4,5\n", b"a,b\n1,2\n3,\x00\n", b"a,b\n1,2\n3,caf\xe9\n", b"a,b\n1,2\n3,caf\xc3", b"a,b\n", b"a,b",
+    b"", b"\n\r\n", b"\x1f\x8b\x08abc", b"a\r1\r2\r", b"a,b\r1,2\r\r3,4",
+]  # fmt: skip
 
 
 @settings(max_examples=500, deadline=None)
@@ -86,14 +77,9 @@ CONTENTS = [
 @example(content=b'a,1\n1,"1\n,1\n', size=1, most_rows=2, skip_rows=0, comment=None, header=True)
 @example(content=b"1\r1\r#1\n", size=5, most_rows=2, skip_rows=0, comment="#", header=False)
 def test_any_text_is_read_alike_in_any_blocks(
-    tmp_path_factory: pytest.TempPathFactory,
-    content: bytes,
-    size: int,
-    most_rows: int,
-    skip_rows: int,
-    comment: str | None,
-    header: bool,
-) -> None:
+    tmp_path_factory: pytest.TempPathFactory, content: bytes, size: int, most_rows: int, skip_rows: int,
+    comment: str | None, header: bool,
+) -> None:  # fmt: skip
     path = tmp_path_factory.mktemp("any") / "t.csv"
     path.write_bytes(content)
     options: Any = {"layout": Layout(header=header, comment=comment), "skip_rows": skip_rows}

@@ -20,14 +20,9 @@ from support.postgres import PostgresServer
 
 duckdb = pytest.importorskip("duckdb")
 N_ROWS = 3000
+COST = {"bounds": (0, 500), "scale": "log", "missing": "indicator"}
 SCHEMA = Schema.from_columns(
-    {
-        "age": (0, 100),
-        "cost": {"bounds": (0, 500), "scale": "log", "missing": "indicator"},
-        "reason": ["check", "injury", "pain"],
-        "again": ["no", "yes"],
-    },
-    target="again",
+    {"age": (0, 100), "cost": COST, "reason": ["check", "injury", "pain"], "again": ["no", "yes"]}, target="again"
 )
 COMMAND = ["--model", "logistic", "--epsilon", "1", "--delta", "1e-6", "--random-state", "3", "--quiet", "--force"]
 
@@ -36,9 +31,7 @@ def people() -> pa.Table:
     rng = np.random.default_rng(0)
     cost = [None if coin < 0.1 else f"{each:.2f}" for coin, each in zip(*rng.random((2, N_ROWS)), strict=True)]
     return pa.table({
-        "visit": range(N_ROWS),
-        "age": rng.integers(0, 100, N_ROWS),
-        "cost": cost,
+        "visit": range(N_ROWS), "age": rng.integers(0, 100, N_ROWS), "cost": cost,
         "reason": rng.choice(["check", "injury", "pain"], N_ROWS),
         "again": rng.choice(["no", "yes"], N_ROWS),
     })  # fmt: skip

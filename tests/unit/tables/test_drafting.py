@@ -222,15 +222,10 @@ def test_a_draft_says_which_of_two_classes_the_figures_are_about(
 @pytest.mark.parametrize(
     ("low", "high", "expected"),
     [
-        (17, 90, (10, 90)),
-        (0, 99_999, (0, 100_000)),
-        (0.1, 0.3, (0.1, 0.3)),
-        (-0.31, 0.29, (-0.4, 0.3)),
-        (0, 0, (-1, 1)),
-        (-250, -250, (-400, -100)),
-        (1e-9, 3e-9, (1e-9, 3e-9)),
+        (17, 90, (10, 90)), (0, 99_999, (0, 100_000)), (0.1, 0.3, (0.1, 0.3)), (-0.31, 0.29, (-0.4, 0.3)),
+        (0, 0, (-1, 1)), (-250, -250, (-400, -100)), (1e-9, 3e-9, (1e-9, 3e-9)),
     ],
-)
+)  # fmt: skip
 def test_bounds_are_rounded_outward(low: float, high: float, expected: tuple[float, float]) -> None:
     rounded = round_outward(low, high)
     assert rounded == expected

@@ -229,10 +229,8 @@ def test_labels_have_the_type_of_the_schema(column: Column, cells: list[Any], la
     ("values", "identifiers"),
     [
         ([" a", "b ", "", "?", None], ["a", "b", None, None, None]),
-        ([17, 4, None], [17.0, 4.0, None]),
-        ([17, 4], [17, 4]),
-        ([17, 30], [17, None]),
+        ([17, 4, None], [17.0, 4.0, None]), ([17, 4], [17, 4]), ([17, 30], [17, None]),
     ],
-)
+)  # fmt: skip
 def test_identifiers_are_texts_without_outer_space_or_as_they_were(values: list[Any], identifiers: list[Any]) -> None:
     assert Table.from_frame(pa.table({"x": values})).cells("x").identifiers(MARKERS).to_pylist() == identifiers

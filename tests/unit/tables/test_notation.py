@@ -149,15 +149,12 @@ def test_a_draft_says_what_the_rows_do_not_tell() -> None:
 @pytest.mark.parametrize(
     "cells",
     [
-        pa.array([datetime.time(k) for k in range(20)]),
-        pa.array([datetime.timedelta(k) for k in range(20)]),
-        pa.array([[k] for k in range(20)]),
-        pa.array([{"a": k} for k in range(20)]),
-        pa.array([bytes([k]) for k in range(20)]),
-        pa.array([None] * 20, pa.date32()),
+        pa.array([datetime.time(k) for k in range(20)]), pa.array([datetime.timedelta(k) for k in range(20)]),
+        pa.array([[k] for k in range(20)]), pa.array([{"a": k} for k in range(20)]),
+        pa.array([bytes([k]) for k in range(20)]), pa.array([None] * 20, pa.date32()),
     ],
     ids=lambda cells: str(cells.type),
-)
+)  # fmt: skip
 def test_a_draft_leaves_out_types_that_no_column_has(cells: pa.Array) -> None:
     table = pa.table({"odd": cells, "x": np.linspace(0, 1, 20)})
     assert drafted(table).columns == (IgnoredColumn("odd"), NumericColumn("x", bounds=(0, 1)))

@@ -126,15 +126,10 @@ def test_a_row_is_named_where_the_file_cannot_be_read_again(tmp_path: Path) -> N
 
 
 def frame() -> pd.DataFrame:
-    return pd.DataFrame(
-        {
-            "i": [1, 2, 3],
-            "f": [0.5, None, 2.0],
-            "s": ["a", " b", None],
-            "c": pd.Categorical(["u", "v", "u"]),
-            "t": [True, False, True],
-        }
-    )
+    return pd.DataFrame({
+        "i": [1, 2, 3], "f": [0.5, None, 2.0], "s": ["a", " b", None], "c": pd.Categorical(["u", "v", "u"]),
+        "t": [True, False, True],
+    })  # fmt: skip
 
 
 def tables(tmp_path: Path) -> list[Table]:
@@ -161,13 +156,8 @@ def test_parquet_and_frames_give_the_same_cells(tmp_path: Path) -> None:
         values, absent = table.cells("f").numbers(())
         assert (values.tolist(), absent.tolist()) == ([0.5, 0.0, 2.0], [False, True, False])
         assert numbers(table, "t") == [1.0, 0.0, 1.0]
-        for name, expected in [
-            ("i", ["1", "2", "3"]),
-            ("f", ["0.5", None, "2"]),
-            ("s", ["a", "b", None]),
-            ("c", ["u", "v", "u"]),
-            ("t", ["true", "false", "true"]),
-        ]:
+        spelled = [["1", "2", "3"], ["0.5", None, "2"], ["a", "b", None], ["u", "v", "u"], ["true", "false", "true"]]
+        for name, expected in zip("ifsct", spelled, strict=True):
             texts, places = table.cells(name).spelled()
             assert [texts[place] for place in places] == expected
 

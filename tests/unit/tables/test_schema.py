@@ -71,21 +71,15 @@ def test_every_entry_is_read(tmp_path: Path) -> None:
             NumericColumn("age", bounds=(17, 90), bins=(25, 30.5, 40)),
             NumericColumn("capital gain", bounds=(0, 99999), scale="log", outside="error"),
             CategoricalColumn(
-                "workclass",
-                categories=("Private", "State-gov"),
-                aliases=(("priv.", "Private"),),
-                unknown="ignore",
+                "workclass", categories=("Private", "State-gov"), aliases=(("priv.", "Private"),), unknown="ignore",
                 missing="indicator",
             ),
-            NumericColumn("hours", bounds=(0, 80), missing=40),
-            IgnoredColumn("fnlwgt"),
+            NumericColumn("hours", bounds=(0, 80), missing=40), IgnoredColumn("fnlwgt"),
             CategoricalColumn("income", categories=(0, 1)),
         ),
-        target="income",
-        unit="person",
-        max_rows_per_unit=3,
+        target="income", unit="person", max_rows_per_unit=3,
         layout=Layout(header=False, delimiter=";", missing=("?", ""), comment="|"),
-    )
+    )  # fmt: skip
 
 
 def test_a_schema_survives_toml_and_dict(tmp_path: Path) -> None:

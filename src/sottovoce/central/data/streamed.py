@@ -47,6 +47,11 @@ class OutsideTable(ABC):
         """Whether the table names its target."""
 
     @property
+    def groups(self) -> "Callable[[], Any] | None":
+        """What returns the person of each row, where the table can tell."""
+        return None
+
+    @property
     def size(self) -> int:
         """Number of entries."""
         return self.shape[0] * self.shape[1]
@@ -60,11 +65,6 @@ class RemoteTable(OutsideTable):
 
     There is no y beside it, and no other value for each row: a row's label is in the same place as the row.
     """
-
-    @property
-    def groups(self) -> "Callable[[], Any] | None":
-        """What returns the person of each row, where the table can tell."""
-        return None
 
     @abstractmethod
     def opened(self) -> "AbstractContextManager[Holder]":
@@ -236,6 +236,10 @@ class SteppedTable(StreamedTable):
     def __repr__(self) -> str:
         return f"{self._table!r}, after a step"
 
+    @property
+    def groups(self) -> "Callable[[], Any] | None":
+        return self._table.groups
+
     def labels(self) -> NDArray[Any]:
         return self._table.labels()
 
@@ -385,6 +389,17 @@ class ScratchTable(StreamedTable):
             indptr, indices, data = parts
             entries: Any = (data, indices, indptr)
             yield sp.csr_array(entries, shape=(n_rows, self._n_features), copy=False)
+
+
+def joined(blocks: Iterable[Any], shape: tuple[int, int], dtype: Any, *, is_sparse: bool) -> Any:
+    """Return consecutive blocks of rows as one matrix in memory: no copy of the whole is made."""
+    if is_sparse:
+        return sp.csr_matrix(sp.vstack(list(blocks), format="csr"))
+    whole, start = np.empty(shape, dtype), 0
+    for block in blocks:
+        whole[start : start + len(block)] = block
+        start += len(block)
+    return whole
 
 
 def _blocks_of(X: Any, dtype: np.dtype[Any]) -> Generator[Any]:
