@@ -6,6 +6,7 @@ which); it may not stop where it would not over that entry in any other containe
 """
 
 import math
+import tracemalloc
 import uuid
 from collections.abc import Callable
 from functools import cache
@@ -340,6 +341,37 @@ def test_numbers_of_parquet(dtype, tmp_path):
         pa.parquet.write_table(pa.table({"a": numbers, "b": truths}), path)
         read.append([row for _, block in ParquetTable(path, dtype=dtype).blocks() for row in block.tolist()])
     assert read[0][1:] == read[1][1:]
+
+
+STORED = {
+    **{kind: base for kind, base in LABELS.items() if isinstance(base[0], type(CLASSES[kind][0]))}, **NUMBERS
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", STORED)
+@pytest.mark.parametrize("changed", [None, "unknown"])
+def test_a_label_on_disk_may_be_missing_or_unknown(kind, changed, tmp_path):
+    """An evaluation goes on, and reads all other labels as they were."""
+    base = STORED[kind]
+    unknown = {str: "z" * 10**6, bool: None, int: 17, float: math.nan}[type(base[0])]
+    read, model = [], classifier(kind) if kind in CLASSES else ridge()
+    for place, labels in enumerate([base, [base[0], unknown if changed else None, *base[2:]]]):
+        columns = {"a": X[:, 0], "b": X[:, 1], "c": X[:, 2], "y": labels}
+        pa.parquet.write_table(pa.table(columns), tmp_path / f"{place}.parquet")
+        table = ParquetTable(tmp_path / f"{place}.parquet", target="y")
+        read.append(others(scored(model, table, None, (-1e20, 1e20) if kind in NUMBERS else None), 1))
+    assert read[0] == read[1]
+
+
+def test_the_longest_label_on_disk_takes_no_room_for_others(tmp_path):
+    """In an array of texts each has the room of the longest: one row's label could fill the memory."""
+    pa.parquet.write_table(pa.table({"a": np.zeros(64), "y": ["z" * 10**6] + 63 * ["no"]}), tmp_path / "rows.parquet")
+    table = ParquetTable(tmp_path / "rows.parquet", target="y")
+    tracemalloc.start()
+    assert [len(label) for label in table.labels()] == [10**6] + 63 * [2]
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2**25
 
 
 TRAINED = {"data_norm": 2.0, "classes": [0, 1], "random_state": 0, **BUDGET}

@@ -63,7 +63,7 @@ class RowsDigest:
     def add_labels(self, labels: NDArray[Any] | None) -> None:
         if labels is not None:
             self._hash.update(str(labels.dtype).encode())
-            self.add(labels if labels.dtype != object else np.array([repr(label) for label in labels]))
+            self.add(labels if labels.dtype != object else np.frombuffer(repr(labels.tolist()).encode(), np.uint8))
 
     @property
     def value(self) -> str:

@@ -300,8 +300,8 @@ def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) ->
     labels, scores, *losses = (room((len(X),), np.float64) for _ in range(4 if "losses" in plan.tables else 2))
     rows = ScoredRows(labels, scores, room((len(X),), np.bool_), (losses[0], losses[1]) if losses else None)
     classes = None if plan.task == "regression" else model.classes_
-    given: Iterator[tuple[slice, Any]] = iter(((slice(0, len(X)), y),)) if y is not None else X.label_blocks()
-    for place, some in given:
+    given: Iterator[tuple[slice, Any]] = iter(((slice(0, len(X)), y),))
+    for place, some in given if y is not None else X.label_blocks(missing=True):
         labels[place] = labels_of(plan, classes, some)
     with closing(X.blocks()) as blocks:
         for place, block in blocks:

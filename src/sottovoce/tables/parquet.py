@@ -350,8 +350,7 @@ class ParquetTable(StreamedTable):
         Returns
         -------
         ndarray of shape (n_rows,)
-            Numbers, booleans or texts, as they are in the files. Texts take 4 bytes a character of the longest one,
-            for each row: whole numbers are better for large tables.
+            Numbers, booleans or texts, as they are in the files; texts are objects.
 
         Raises
         ------
@@ -362,8 +361,11 @@ class ParquetTable(StreamedTable):
         """
         return np.concatenate([block for _, block in self.label_blocks()])
 
-    def label_blocks(self) -> Generator[tuple[slice, npt.NDArray[Any]]]:
-        """Read the target column piece by piece; what is refused, and how, is as for `labels`."""
+    def label_blocks(self, *, missing: bool = False) -> Generator[tuple[slice, npt.NDArray[Any]]]:
+        """Read the target column piece by piece; what is refused, and how, is as for `labels`.
+
+        ``missing``: whether a label that is missing is None, and not refused.
+        """
         if self._target is None:
             raise ParameterError(
                 "y is missing, and the ParquetTable names no target: give y, or ParquetTable(..., target=NAME)."
@@ -375,7 +377,7 @@ class ParquetTable(StreamedTable):
                 start += table.n_rows
                 continue
             column = table.data.column(0).chunk(0)
-            if column.null_count:
+            if column.null_count and not missing:
                 row = self.first_row + start + pa.compute.index(pa.compute.is_null(column), True).as_py()
                 raise TableError(f"column {self._target!r}: row {row} has no label. Drop rows without one before.")
             yield slice(start, start + len(column)), _labels(column)
@@ -473,9 +475,13 @@ def _numbers(column: Any) -> npt.NDArray[Any]:
 
 
 def _labels(column: Any) -> npt.NDArray[Any]:
+    """Return labels of their own type; texts, and all where some are missing, as objects.
+
+    In an array of texts each would take the room of the longest one: that of one row could fill the memory.
+    """
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     column = pa.compute.cast(column, pa.string() if is_text(kind) else kind)
-    if not is_text(kind):
+    if not (is_text(kind) or column.null_count):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     coded = column.dictionary_encode()
-    return np.asarray(np.array(coded.dictionary.to_pylist())[coded.indices.to_numpy()])
+    return np.array([*coded.dictionary.to_pylist(), None], object)[pa.compute.fill_null(coded.indices, -1).to_numpy()]

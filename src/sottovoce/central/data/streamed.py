@@ -105,8 +105,11 @@ class StreamedTable(OutsideTable):
     @abstractmethod
     def labels(self) -> NDArray[Any]: ...
 
-    def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
-        """Yield the target of consecutive rows; tables that can read it piece by piece do."""
+    def label_blocks(self, *, missing: bool = False) -> Generator[tuple[slice, NDArray[Any]]]:
+        """Yield the target of consecutive rows; tables that can read it piece by piece do.
+
+        ``missing``: whether a table that can miss labels yields None for them, and refuses none.
+        """
         yield slice(0, self.shape[0]), self.labels()
 
     def row_memory(self, n_rows: int) -> RowMemory:
@@ -243,8 +246,8 @@ class SteppedTable(StreamedTable):
     def labels(self) -> NDArray[Any]:
         return self._table.labels()
 
-    def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
-        return self._table.label_blocks()
+    def label_blocks(self, *, missing: bool = False) -> Generator[tuple[slice, NDArray[Any]]]:
+        return self._table.label_blocks(missing=missing)
 
     def row_memory(self, n_rows: int) -> RowMemory:
         return self._table.row_memory(n_rows)
@@ -357,7 +360,7 @@ class ScratchTable(StreamedTable):
     def labels(self) -> NDArray[Any]:
         return self._labels_at(0, self._n_rows)
 
-    def label_blocks(self) -> Generator[tuple[slice, NDArray[Any]]]:
+    def label_blocks(self, *, missing: bool = False) -> Generator[tuple[slice, NDArray[Any]]]:
         for start in range(0, self._n_rows, _LABELS):
             place = slice(start, min(start + _LABELS, self._n_rows))
             yield place, self._labels_at(place.start, place.stop)
