@@ -76,7 +76,9 @@ def open_engine(
     elif find_spec("psycopg") is None:
         raise error(f'PostgreSQL needs a driver: pip install "sottovoce[{extra}]".')
     else:
-        arguments = {"connect_timeout": max(2, int(timeout)), **({"options": server} if server else {})}
+        # each statement sees what was there before it, whatever the server's own default is
+        own = rf"-c default_transaction_isolation=read\ committed {server}".rstrip()
+        arguments = {"connect_timeout": max(2, int(timeout)), "options": own}
     engine = create_engine(url, connect_args=arguments, hide_parameters=True, **options)
 
     def set_up_sqlite(connection: Any, _: Any) -> None:

@@ -97,7 +97,7 @@ def numbers_of(values: NDArray[Any]) -> Vector:
             return values.astype(np.float64)
     numbers = np.full(values.size, np.nan)
     for place, entry in enumerate(values.ravel().tolist() if values.dtype.kind in "OSU" else ()):
-        with suppress(TypeError, ValueError, OverflowError):
+        with suppress(Exception):  # of whatever kind somebody else's cell raises: a refusal would tell of it
             numbers[place] = np.nan if isinstance(entry, TIMES) else float(entry)
     return numbers.reshape(values.shape)
 
@@ -107,7 +107,7 @@ def places_in(classes: Iterable[Any], values: NDArray[Any]) -> NDArray[np.int64]
     places = {label: place for place, label in enumerate(classes)}
     found = np.full(len(values), -1, np.int64)
     for row, label in enumerate(values.tolist()):
-        with suppress(TypeError):  # a list is no label
+        with suppress(Exception):  # what is no key is no label: a list, a duration of numpy
             found[row] = places.get(label, -1)
     return found
 

@@ -56,7 +56,8 @@ def _codes(groups: NDArray[Any]) -> NDArray[np.int64]:
 
 def _is_name(person: Any) -> bool:
     if isinstance(person, (float, np.floating)):
-        return bool(np.abs(person) < _first_rounded(type(person)))
+        kind = type(person) if isinstance(person, np.floating) else float  # also of classes that are derived from it
+        return bool(np.abs(person) < _first_rounded(kind))
     try:
         return person is not None and hash(person) is not None and bool(person == person)  # not NaT
     except Exception:  # pandas.NA, which has no truth, and whatever is no key: nobody, as a refusal would tell of it

@@ -51,8 +51,20 @@ CONTAINERS = {
     "dask": lambda values: dd.from_pandas(pd.Series(values, dtype=object), npartitions=1),
     "dask Int64": lambda values: dd.from_pandas(_nullable("Int64")(values), npartitions=1),
 }
+class Kind(float):
+    """A number of somebody else's kind."""
+
+
+class NoKey:
+    """No key of a dictionary, which is told by another error than that of lists, as by a duration of numpy."""
+
+    def __hash__(self):
+        raise ValueError
+
+
 CHANGES = {
     "missing": None, "text": "text", "10^400": 10**400, "True": True, "-0.0": -0.0, "NaN": float("nan"), "list": [1],
+    "a kind of float": Kind(17.0), "no key": NoKey(),
 }  # fmt: skip
 _MADE = {}  # by what is in it: the pairs of a column
 

@@ -73,6 +73,8 @@ def test_a_ledger_commits_to_the_disk_also_where_the_server_is_set_to_answer_fir
     with Ledger(postgres_url)._store._writer() as connection:
         assert connection.exec_driver_sql("SHOW synchronous_commit").scalar_one() == "on"
         assert connection.exec_driver_sql("SHOW transaction_isolation").scalar_one() == "read committed"
+    with ReportStore(postgres_url, PROTOCOL, create=True) as store, store._writer.begin() as connection:
+        assert connection.exec_driver_sql("SHOW transaction_isolation").scalar_one() == "read committed"
 
 
 def test_a_ledger_in_a_file_commits_to_the_disk(tmp_path):

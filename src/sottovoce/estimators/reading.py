@@ -121,7 +121,7 @@ def without_rows(X: Any) -> Any:
         return X.iloc[:0]
     if isinstance(X, np.ndarray) or typed_columns(X):
         return X[:0]
-    return np.empty((0, _num_features(X)), getattr(X, "dtype", np.float64))
+    return np.empty((0, public_size(X)[1]), getattr(X, "dtype", np.float64))
 
 
 def own_groups(X: Any) -> Callable[[], Any] | None:

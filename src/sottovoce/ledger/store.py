@@ -84,7 +84,6 @@ class Store:
         self._engine = open_engine(
             parsed, error=LedgerError, extra="ledger", timeout=timeout, poolclass=sa.pool.NullPool,
             pragma="PRAGMA synchronous = EXTRA",  # not only the file but the folder, before a commit ends
-            server=r"-c default_transaction_isolation=read\ committed",  # each statement sees what was there before it
         )  # fmt: skip
 
     def create(self) -> None:
