@@ -51,6 +51,8 @@ CONTAINERS = {
     "dask": lambda values: dd.from_pandas(pd.Series(values, dtype=object), npartitions=1),
     "dask Int64": lambda values: dd.from_pandas(_nullable("Int64")(values), npartitions=1),
 }
+
+
 class Kind(float):
     """A number of somebody else's kind."""
 

@@ -1,7 +1,7 @@
 """Tables and queries of databases, read as Arrow batches: PostgreSQL through ADBC, DuckDB through its own streams.
 
-Rows have the same order in each reading: that of the query's own ``ORDER BY``, of a table's primary key in PostgreSQL,
-and of insertion in DuckDB. All readings of PostgreSQL see one
+Rows have the same order in each reading: that of a table's primary key in PostgreSQL, and of insertion in DuckDB. A
+query runs once and is kept on scratch disk: its ``ORDER BY`` may leave ties. All readings of PostgreSQL see one
 snapshot (``REPEATABLE READ, READ ONLY``); a file of DuckDB is opened for reading alone, and nobody can write then.
 
 A password is never shown, and neither is a cell: an address stands in texts with its user, host and database alone,
@@ -13,14 +13,17 @@ from __future__ import annotations
 import math
 import re
 import weakref
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final, Self
 from urllib.parse import parse_qsl, unquote, urlsplit
 
+import numpy as np
+
 from sottovoce._optional import Optional, pa
-from sottovoce.exceptions import ParameterError, TableError
+from sottovoce.central.data.scratch import ScratchFile
+from sottovoce.exceptions import ParameterError, SottovoceError, TableError
 from sottovoce.tables.addresses import first_line
 from sottovoce.tables.table import BatchedTable
 
@@ -96,7 +99,7 @@ class Database:
         """Tell what the database refuses, without what opens it and without what it says of values."""
         try:
             yield
-        except (ParameterError, TableError):
+        except SottovoceError:
             raise
         except Exception as error:  # each driver has errors of its own, and of Arrow's
             kind, state = type(error).__name__, getattr(error, "sqlstate", None) or ""
@@ -149,10 +152,15 @@ def database_rows(database: Database, table: str | None, query: str | None, most
             else:
                 yield cursor.sql(query).to_arrow_reader(most_rows)
 
-    def read(columns: Sequence[str]) -> Iterator[Any]:
+    def run() -> Iterator[Any]:
         with reading() as reader:
             for batch in reader:
-                yield _without_extensions(pa.Table.from_batches([batch]).select(list(columns)))
+                yield _without_extensions(pa.Table.from_batches([batch]))
+
+    batches = run if query is None else _Once(run)
+
+    def read(columns: Sequence[str]) -> Iterator[Any]:
+        return (batch.select(list(columns)) for batch in batches())
 
     try:
         if table is not None:
@@ -167,6 +175,31 @@ def database_rows(database: Database, table: str | None, query: str | None, most
         raise
     weakref.finalize(rows, connection.close)
     return rows
+
+
+class _Once:
+    """What a query gives, kept in a private file when it is read first.
+
+    Where its order leaves ties, or it draws a number, each run gives other rows in a place. Those of a second reading,
+    as the names of persons are, would belong to others.
+    """
+
+    def __init__(self, run: Callable[[], Iterator[Any]]) -> None:
+        self._run, self._file, self._places = run, ScratchFile(), list[tuple[int, int]]()
+
+    def __call__(self) -> Iterator[Any]:
+        if not self._places:
+            places = []
+            for batch in self._run():
+                sink = pa.BufferOutputStream()
+                with pa.ipc.new_stream(sink, batch.schema) as stream:
+                    stream.write_table(batch)
+                piece = np.frombuffer(sink.getvalue(), np.uint8)
+                places.append((self._file.size, len(piece)))
+                self._file.write(piece)
+            self._places = places
+        for place, size in self._places:
+            yield pa.ipc.open_stream(pa.py_buffer(self._file.read(place, size, np.uint8))).read_all()
 
 
 def _query_of(connection: Any, database: Database, table: str) -> str:

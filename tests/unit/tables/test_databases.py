@@ -158,6 +158,16 @@ ORDERED = [
 ]
 
 
+@pytest.mark.parametrize(
+    "query", ["SELECT * FROM people ORDER BY random()", "SELECT age, random() AS drawn FROM people ORDER BY visit"]
+)
+def test_all_readings_of_a_query_give_the_same_rows_in_each_place(address: str, query: str) -> None:
+    """Those of persons and of labels are two: ties, in any order, would give people the rows of others."""
+    table = open_table(address, query=query)
+    read = [[batch.data.to_pylist() for batch in table] for _ in range(3)]
+    assert read[0] == read[1] == read[2] and len(read[0][0]) > 1
+
+
 @pytest.mark.parametrize("query", [*PARTS, *ORDERED])
 def test_an_order_of_a_part_is_none_of_the_query(duck: str, query: str) -> None:
     with nullcontext() if query in ORDERED else pytest.raises(ParameterError, match=r"it gives rows in no order"):
