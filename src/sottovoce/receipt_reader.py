@@ -280,7 +280,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         found = findings(data)
         told = [*sections(data.get("guarantee", data))] if found[0][1] else []
     except (OSError, ValueError, RecursionError) as error:
-        print(in_one_line(f"WRONG: {arguments[0]}: this is no receipt in JSON, as it lies beside a page: {error}"))
+        print(in_one_line(f"WRONG: {arguments[0]}: not a receipt in JSON: {error}. Give the file beside the page."))
         return 2
     marks, coding = {True: "ok", False: "WRONG", None: "NOT ADDED UP"}, sys.stdout.encoding or "utf-8"
     told += [("checked", [f"{name}, {marks[passed]}: {detail}" for name, passed, detail in found])]

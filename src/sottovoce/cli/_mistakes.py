@@ -35,6 +35,7 @@ _ELSEWHERE: Final = {
     "seed": "--random-state N",
     "label": "--target COLUMN",
     "y": "--target COLUMN",
+    **dict.fromkeys(("sep", "separator", "delim"), "--delimiter ';', or another character"),
     "groups": "--unit COLUMN --max-rows-per-unit K",
     "norm": "--data-norm NUMBER",
     "clip": "--data-norm NUMBER",

@@ -50,6 +50,10 @@ _REMEDIES: Final = {
     **dict.fromkeys(
         ("SimpleImputer", "KNNImputer", "IterativeImputer"), "a public rule for missing values (SchemaEncoder)"
     ),
+    **dict.fromkeys(
+        ("CountVectorizer", "TfidfVectorizer"),
+        "a HashingVectorizer: make_pipeline(HashingVectorizer(), DPPipeline(...))",
+    ),
 }
 
 # classes by name, with the modules that have them
@@ -161,7 +165,11 @@ def row_by_row(step: Any) -> Any:
 
 
 def remedy_for(step: Any) -> str:
-    """Return what to use in place of a step that learns without noise."""
+    """Return what to use in place of a step that learns without noise, or of its first part that does."""
+    if type(step).__name__ == "ColumnTransformer" and _is_one_of(type(step), _COMPOSED):
+        for name, part, _ in step.transformers:
+            if not learns_nothing(part):
+                return f"in place of its {name!r} ({type(part).__name__}) {remedy_for(part)}"
     return _REMEDIES.get(
         type(step).__name__, "a step that treats each row by itself, by rules that are public (FunctionTransformer)"
     )

@@ -2,6 +2,7 @@
 
 import math
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Any, Final, Self
 
 import numpy as np
@@ -15,6 +16,7 @@ from sottovoce._parameters import attribute, estimator, parameter
 from sottovoce._plain_data import encode
 from sottovoce._shown import quoted
 from sottovoce._validation import magnitude, number
+from sottovoce._warnings import warn_caller
 from sottovoce._whole_fit import whole_fit
 from sottovoce.central.data.beside import Remember
 from sottovoce.central.data.labels import NEGLIGIBLE, WeighRows
@@ -26,9 +28,10 @@ from sottovoce.central.plan import Plan, TrainingFacts
 from sottovoce.central.split import NORM
 from sottovoce.estimators._solvers import automatic_alpha, make_plan
 from sottovoce.estimators.linear import DPLinearEstimator
-from sottovoce.exceptions import DataError, ParameterError
+from sottovoce.exceptions import DataError, ParameterError, SottovoceWarning
 
 _LEAST, _MOST = 1e-6, 1e6  # that a bound may be: weights beyond hide all other rows, or none
+_RAW: Final = 256.0  # entries beyond it: no bytes of an image, nor counts of words, but incomes and years
 
 # what these estimators take and leave, each declared once
 STANDARD_ERRORS: Final[Any] = attribute(
@@ -131,7 +134,17 @@ class Penalised(DPLinearEstimator):
             only.
         """
         self.check_weights(X, sample_weight)
-        return self._fit(X, y, sample_weight, groups)
+        self._fit(X, y, sample_weight, groups)
+        released = is_auto(self.data_norm) and math.isfinite(self.guarantee_.epsilon)
+        if released and self.data_norm_ > _RAW * math.sqrt(self.coef_.shape[-1]):
+            with suppress(SottovoceWarning):  # where warnings are errors, the model that was paid for is kept
+                warn_caller(
+                    f"rows are about {self.data_norm_:,.0f} long (data_norm_, a noisy release): these columns are in "
+                    "raw units, and those with large numbers drown the others. Put a DPScaler before the model in a "
+                    "DPPipeline, or give public bounds with SchemaEncoder; if all columns have one unit, data_norm=.",
+                    SottovoceWarning,
+                )
+        return self
 
     def _facts(self, n_samples: int, *, private: bool) -> dict[str, Any]:
         if not is_auto(self.data_norm):

@@ -23,6 +23,7 @@ from sottovoce._columns import (
     refuse_no_table,
     refuse_same_names,
     refuse_texts,
+    typed_columns,
 )
 from sottovoce._entries import entries
 from sottovoce._groups import person_codes
@@ -497,11 +498,12 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
             return X
         refuse_no_table(X)
         refuse_masked("X", X)
-        if _is_frame(X):
+        first = next(step for _, step in self.steps if not _is_nothing(step))
+        by_name = hasattr(first, "schema") or hasattr(first, "transformers")
+        if _is_frame(X) or (by_name and typed_columns(X)):
             refuse_same_names(X)
             validate_data(self, X, reset=reset, skip_check_array=True)
             return X
-        first = next(step for _, step in self.steps if not _is_nothing(step))
         if isinstance(X, (list, tuple)):  # of one type whatever the rows hold: a step may treat whole numbers otherwise
             if not hasattr(first, "schema"):
                 return numbers(self, X, reset=reset, **ROWS)
@@ -651,6 +653,8 @@ def example_of(X: Any) -> Any:
     """Return a row of ones with the container and the column names of X: public facts."""
     if _is_frame(X):
         return X.__class__(np.ones((1, X.shape[1])), columns=X.columns)
+    if names := [name for name, _ in typed_columns(X)]:  # of polars or Arrow
+        return getattr(type(X), "from_pydict", type(X))({name: [1.0] for name in names})
     if sp.issparse(X):
         return sp.csr_array(np.ones((1, public_size(X)[1])))
     if isinstance(X, np.ndarray) and X.ndim == 2:  # also without rows

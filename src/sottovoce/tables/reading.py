@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 from sottovoce.exceptions import ParameterError, TableError
 from sottovoce.tables.database import Database, database_rows
@@ -21,6 +22,21 @@ FORMATS = ("csv", "parquet")
 _FORMAT_OF_SUFFIX = {
     **dict.fromkeys((".csv", ".tsv", ".txt", ".data", ".test"), "csv"),
     **dict.fromkeys((".parquet", ".pq"), "parquet"),
+}
+_OTHERWISE: Final = (
+    'Give format="csv" or format="parquet" if it is one of these; anything else has to be saved as one of them. LIBSVM '
+    "text, which has no named columns, is read in Python, with sklearn.datasets.load_svmlight_file."
+)
+_REMEDY_OF_SUFFIX: Final = {
+    **dict.fromkeys(
+        (".xlsx", ".xlsm", ".xls", ".ods"), "This is a workbook: save the sheet as CSV (in Excel: CSV UTF-8)."
+    ),
+    **dict.fromkeys((".duckdb", ".ddb"), "This is a database of DuckDB: give duckdb:///{}, with a table or a query."),
+    **dict.fromkeys(
+        (".db", ".sqlite", ".sqlite3"),
+        "If this is a database of SQLite, export the table: sqlite3 -header -csv {0} 'SELECT ...' > table.csv. A "
+        "database of DuckDB is duckdb:///{0}, with a table or a query.",
+    ),
 }
 
 
@@ -45,9 +61,7 @@ def file_format(path: str | Path, *, chosen: str | None = None) -> str:
     if found is None:
         raise TableError(
             f"{path}: the name does not tell the format (known endings: {', '.join(_FORMAT_OF_SUFFIX)}, text also "
-            'with .gz or .bz2). Give format="csv" or format="parquet". Another format has to be saved as one of these; '
-            "a file of DuckDB is duckdb:///FILE, with a query; "
-            "LIBSVM text, which has no named columns, is read in Python, with sklearn.datasets.load_svmlight_file."
+            f"with .gz or .bz2). {_REMEDY_OF_SUFFIX.get(path.suffix.lower(), _OTHERWISE).format(path)}"
         )
     return found
 

@@ -410,6 +410,9 @@ def section_of(name: object, entry: object) -> Mapping[str, Any]:
             "bounds": "date" if dated else "numeric", "categories": "categorical",
         }  # fmt: skip
         kind = next((kind for key, kind in kinds.items() if key in entry), None)
+        if kind is None and "type" not in entry:
+            near = "".join(nearest(str(key), kinds) for key in entry)
+            raise SchemaError(f"columns[{name!r}] = {entry!r} needs one of the keys {', '.join(kinds)}.{near}")
         return entry if "type" in entry or kind is None else {"type": kind, **entry}
     if isinstance(entry, (list, tuple)):
         if isinstance(entry, tuple) and entry and all(map(is_date, entry)):

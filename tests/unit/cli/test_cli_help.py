@@ -38,6 +38,7 @@ ONE_LINE = [
     (["fit", "t.csv", "--penalty", "l1"], "no option --penalty", "lasso and sparse-logistic"),
     (["fit", "t.csv", "--l1_ratio", "1"], "no option --l1_ratio", "--radius"),
     (["plan", "--eps", "1"], "no option --eps", "--epsilon E"),
+    (["schema", "t.csv", "--sep", ";"], "no option --sep", "Type --delimiter ';'"),
     (["fit", "t.csv", "--epsilom", "1"], "no option --epsilom", "Did you mean --epsilon?"),
     (["evaluate", "m", "t", "--seed", "1"], "no option --seed", "--random-state N"),
     (["fit", "t.csv", "--model", "logit"], "--model: 'logit' is not one of", "Did you mean 'logistic'?"),

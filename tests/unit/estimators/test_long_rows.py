@@ -1,6 +1,7 @@
 """Rows beyond a released bound: predictions shorten them as training did, in all containers and copies of a model."""
 
 import pickle
+import warnings
 
 import numpy as np
 import pandas as pd
@@ -49,6 +50,20 @@ def test_rows_are_shortened_as_in_training(solver, n_classes):
     model.coef_ = model.coef_ * 1e12  # products and lengths are infinite
     with np.errstate(over="ignore", invalid="ignore"):
         assert np.isfinite(scores(model, np.full((2, D), 1.7e308))).all()
+
+
+@pytest.mark.parametrize("n_classes", [2, 3, 0])
+@pytest.mark.parametrize(("unit", "options", "told"), [
+    (1e4, {}, True), (1e4, {"solver": "sgd"}, True), (1.0, {}, False), (1e4, {"data_norm": 1e5}, False),
+    (1e4, {"epsilon": float("inf"), "delta": None}, False),
+])  # fmt: skip
+def test_raw_units_are_told_of_from_what_was_released(n_classes, unit, options, told):
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        facts = {"classes": range(n_classes)} if n_classes else {"label_bounds": (-3, 3)}
+        kind = sv.DPLogisticRegression if n_classes else sv.DPRidge
+        model = kind(**{**BUDGET, **facts, **options}).fit(Z * [1.0, unit, 1.0], TARGETS[n_classes])
+    assert [model.data_norm_ > 300 and "raw units" in str(one.message) for one in caught] == [True] * told
 
 
 @pytest.mark.parametrize(("kind", "n_classes"), by_pairs(["float32", "sparse", "frame", "fortran", "map"], [2, 3, 0]))

@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from sklearn.base import clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
-from sklearn.feature_extraction.text import HashingVectorizer
+from sklearn.feature_extraction.text import HashingVectorizer, TfidfVectorizer
 from sklearn.impute import SimpleImputer
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import Pipeline
@@ -55,6 +55,8 @@ def pipeline(*between, model=None, scaler=None, **changed):
         (SimpleImputer(), "a public rule for missing values"),
         (OneHotEncoder(), "SchemaEncoder, with public categories"),
         (PCA(2), "a step that treats each row by itself"),
+        (TfidfVectorizer(), r"a HashingVectorizer: make_pipeline\(HashingVectorizer"),
+        (ColumnTransformer([("a", Normalizer(), [0]), ("b", PCA(1), [1])]), r"in place of its 'b' \(PCA\) a step"),
     ],
     ids=lambda one: type(one).__name__ if not isinstance(one, str) else "",
 )

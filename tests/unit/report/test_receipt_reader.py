@@ -250,7 +250,8 @@ def test_files_that_are_no_receipts_are_refused_in_words(tmp_path, capsys, conte
 def test_a_page_is_answered_with_what_to_give(tmp_path, capsys):
     (tmp_path / "report.html").write_text(receipt_page(fitted("seeded").guarantee_), encoding="utf-8")
     assert receipt_reader.main([str(tmp_path / "report.html")]) == 2
-    assert "report.html: this is no receipt in JSON, as it lies beside a page" in capsys.readouterr().out
+    assert "report.html: not a receipt in JSON: " in (said := capsys.readouterr().out)
+    assert "Give the file beside the page." in said
 
 
 def test_what_a_stranger_wrote_moves_no_cursor(tmp_path, capsys):

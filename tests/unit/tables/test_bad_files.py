@@ -121,8 +121,10 @@ BAD: dict[str, tuple[str, bytes, str, str]] = {
     "Parquet in gzip": ("t.parquet.gz", gzip.compress(PARQUET), "", "compressed inside. Unpack it first"),
     "nested Parquet": ("t.parquet", parquet({**FRAME, "a": [[1], [2]]}), "", 'type = "ignore"'),
     "Parquet without a column": ("t.parquet", parquet({"a": [1], "b": ["x"]}), "", "no column 'c'"),
-    "unknown ending": ("t.xlsx", b"PK\x03\x04", "", "Another format has to be saved as one"),
-    "DuckDB by its name": ("t.duckdb", b"", "", "a file of DuckDB is duckdb:///FILE, with a query"),
+    "a workbook": ("t.xlsx", b"PK\x03\x04", "", "This is a workbook: save the sheet as CSV"),
+    "SQLite": ("t.db", b"SQLite format 3", "", "t.db 'SELECT ...' > table.csv"),
+    "nothing known": ("t.sav", b"$FL2", "", "anything else has to be saved as one"),
+    "DuckDB by its name": ("t.duckdb", b"", "", "t.duckdb, with a table or a query"),
     "LIBSVM in bzip2": ("t.svm.bz2", b"1 1:2\n", "", "LIBSVM text, which has no named columns, is read in Python"),
 }  # fmt: skip
 

@@ -2,6 +2,7 @@
 
 import pickle
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pandas as pd
@@ -33,6 +34,20 @@ def test_every_kind_of_table_gives_the_same_rows() -> None:
     assert encoder.data_norm == 2**0.5
     frame = pl.DataFrame({"age": [float("nan"), 100.0], "sex": ["nan", "M"]})
     assert sv.SchemaEncoder(FACTS).transform(frame).tolist() == [[0, 1, 0, 0], [1, 0, 0, 1]]
+
+
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas, pa.Table.from_pandas])
+@pytest.mark.parametrize("whole", [True, False])
+def test_a_private_pipeline_takes_every_kind_of_frame(kind: Any, whole: bool) -> None:
+    encoder = sv.SchemaEncoder(FACTS)
+    first = encoder if whole else make_column_transformer((encoder, ["age", "sex"]))
+    steps = [("encode", first), ("model", sv.DPLogisticRegression(classes=["ill", "well"], data_norm=2**0.5))]
+    made = sv.DPPipeline(steps, epsilon=1.0, delta=1e-6, random_state=0)
+    people, state = pd.concat([PEOPLE] * 50, ignore_index=True), ["ill", "well"] * 100
+    wanted = clone(made).fit(people, state)
+    fitted = made.fit(kind(people), state)
+    assert fitted[-1].coef_.tolist() == wanted[-1].coef_.tolist()
+    assert fitted.predict(kind(people)).tolist() == wanted.predict(people).tolist()
 
 
 def test_a_schema_and_its_file_give_what_the_command_line_has(tmp_path: Path) -> None:
