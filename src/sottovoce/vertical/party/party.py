@@ -491,7 +491,7 @@ class Party:
     @property
     def _facts(self) -> PartyFacts:
         return PartyFacts(
-            self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
+            *self._table.shape, self.data_norm, self.data_bound, self.nonnegative,
             has_ids=self.ids is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
             models=self._models, most_models=self.most_models,
