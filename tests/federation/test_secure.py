@@ -45,7 +45,7 @@ def _nothing_is_left(federation):
 
 
 def charges(federation):
-    return [charge.plan["session"] for charge in federation.charges("north") if charge.counts]
+    return [charge.charge for charge in federation.charges("north") if charge.counts]
 
 
 def trained(federation, engine):
