@@ -8,6 +8,7 @@ import re
 import warnings
 from collections.abc import Iterator
 from contextlib import closing
+from dataclasses import replace
 from typing import Any, Final, cast
 
 import numpy as np
@@ -23,7 +24,7 @@ from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._optional import loaded
 from sottovoce._plain_data import digest, scalar
-from sottovoce._validation import number, warn_of_large_delta
+from sottovoce._validation import warn_of_large_delta
 from sottovoce.central.core import Asked, Driven, Release, drive
 from sottovoce.central.data.operation import Held
 from sottovoce.central.data.streamed import RemoteTable, StreamedTable
@@ -174,13 +175,10 @@ def evaluation_plan(
     model: Any,
     n_samples: int,
     *,
-    epsilon: float,
-    delta: float = 0.0,
-    max_rows_per_group: int | None = None,
     label_bounds: tuple[float, float] | None = None,
     adjacency: str = "zero-out",
     n_public: int | None = None,
-    accept_delta: float | None = None,
+    **facts: Any,
 ) -> EvaluationPlan:
     """Return the frozen plan of an evaluation, from public facts; the parameters are those of `evaluate`."""
     task, n_classes = task_of(model)
@@ -190,10 +188,8 @@ def evaluation_plan(
     elif label_bounds is not None:
         raise ParameterError(f"label_bounds are for a regression; {type(model).__name__} predicts classes.")
     return EvaluationPlan(
-        task=task, n_classes=n_classes, label_bounds=label_bounds, epsilon=number("epsilon", epsilon),
-        delta=number("delta", delta), adjacency=neighbours, n_samples=n_samples,
-        max_rows_per_group=max_rows_per_group, accept_delta=accept_delta,
-    )  # fmt: skip
+        task=task, n_classes=n_classes, label_bounds=label_bounds, adjacency=neighbours, n_samples=n_samples, **facts
+    )
 
 
 def released_tables(plan: EvaluationPlan, rows: ScoredRows, streams: Streams) -> Driven[dict[str, Table]]:
@@ -285,7 +281,7 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows:
     try:
         # a warning of a step or a model, of a quotient by 0 or an unknown category, say, would tell of a row
         with warnings.catch_warnings(action="ignore"), np.errstate(all="ignore"):
-            return (_score_blocks if isinstance(X, StreamedTable) else _score_in_memory)(plan, model, X, y)
+            return _score_blocks(plan, model, X, y)
     except (SottovoceError, MemoryError, OSError):
         raise
     except Exception as error:
@@ -295,35 +291,40 @@ def score_rows(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows:
         ) from None
 
 
-def _score_blocks(plan: EvaluationPlan, model: Any, X: StreamedTable, y: Any) -> ScoredRows:
-    room = X.row_memory(len(X)).zeros  # on disk, for a table that is
-    labels, scores, *losses = (room((len(X),), np.float64) for _ in range(4 if "losses" in plan.tables else 2))
-    rows = ScoredRows(labels, scores, room((len(X),), np.bool_), (losses[0], losses[1]) if losses else None)
+def _score_blocks(plan: EvaluationPlan, model: Any, X: Any, y: Any) -> ScoredRows:
+    """Score rows block by block; a table in memory is one block. No model is asked about no rows: none predicts so."""
+    on_disk, n = isinstance(X, StreamedTable), _num_samples(X)
+    room = X.row_memory(n).zeros if on_disk else np.zeros
+    labels, scores, *losses = (room((n,), np.float64) for _ in range(4 if "losses" in plan.tables else 2))
+    rows = ScoredRows(labels, scores, room((n,), np.bool_), (losses[0], losses[1]) if losses else None)
     classes = None if plan.task == "regression" else model.classes_
-    given: Iterator[tuple[slice, Any]] = iter(((slice(0, len(X)), y),))
-    for place, some in given if y is not None else X.label_blocks(missing=True):
+    labelled = X.label_blocks(missing=True) if on_disk and y is None else iter(((slice(0, n), y),))
+    given: Iterator[tuple[slice, Any]] = labelled
+    for place, some in given if n else ():
         labels[place] = labels_of(plan, classes, some)
-    with closing(X.blocks()) as blocks:
+    parts: Any = X.blocks() if on_disk else _whole(X)
+    with closing(parts) as blocks:
         for place, block in blocks:
-            found = _score_in_memory(plan, model, block, labels[place], block=True)
+            found = _score_block(plan, model, block, labels[place], checked=on_disk)
             scores[place], rows.left_out[place] = found.scores, found.left_out
             for column, values in zip(losses, found.losses or (), strict=True):
                 column[place] = values
     return rows
 
 
-def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block: bool = False) -> ScoredRows:
-    """Score rows; of a ``block`` the columns were checked, and the labels are what `labels_of` returns."""
-    if not _num_samples(X):  # their number is secret under add-remove, and no model predicts none
-        none = np.empty(0)
-        return ScoredRows(none, none, none > 0.0, (none, none) if plan.task == "classes, probabilities" else None)
-    X, unreadable = _readable(model, X, checked=block)
+def _whole(X: Any) -> Iterator[tuple[slice, Any]]:
+    if n := _num_samples(X):
+        yield slice(0, n), X
+
+
+def _score_block(plan: EvaluationPlan, model: Any, X: Any, labels: Vector, *, checked: bool) -> ScoredRows:
+    """Score rows whose labels were read; ``checked``: their columns were."""
+    X, unreadable = _readable(model, X, checked=checked)
     while (behind := _behind_steps(model, X)) is not None:
         model, X = behind
         X, more = _readable(model, X)
         unreadable = unreadable | more
-    classes, own = None if plan.task == "regression" else model.classes_, isinstance(model, DPLinearEstimator)
-    labels = y if block else labels_of(plan, classes, y)
+    own = isinstance(model, DPLinearEstimator)
     if plan.task == "regression":
         assert plan.label_bounds is not None
         found = margins_of(model, X)[:, 0] if own else np.asarray(model.predict(X), np.float64).reshape(-1)
@@ -336,13 +337,8 @@ def _score_in_memory(plan: EvaluationPlan, model: Any, X: Any, y: Any, *, block:
     chances = _probabilities(model, X)
     rows = _without(labels, np.argmax(chances, axis=1).astype(np.float64), unreadable | np.isnan(chances).any(axis=1))
     of_label = chances[np.arange(len(chances)), np.where(rows.left_out, 0, rows.labels).astype(np.int64)]
-    squares = np.sum(chances**2, axis=1) - 2.0 * of_label + 1.0
-    return ScoredRows(
-        rows.labels,
-        rows.scores,
-        rows.left_out,
-        (np.clip(-np.log(of_label), 0.0, MOST_LOSS), np.clip(squares, 0.0, 2.0)),
-    )
+    squares = np.clip(np.sum(chances**2, axis=1) - 2.0 * of_label + 1.0, 0.0, 2.0)
+    return replace(rows, losses=(np.clip(-np.log(of_label), 0.0, MOST_LOSS), squares))
 
 
 def labels_of(plan: EvaluationPlan, classes: Any, y: NDArray[Any]) -> Vector:

@@ -64,10 +64,17 @@ def share(table: Table, part: Vector, whole: Vector, level: float) -> Measure:
 
 
 def ratio(
-    table: Table, values: tuple[float, float], slopes: tuple[Vector, Vector], limits: tuple[float, float], level: float
+    table: Table,
+    part: Vector,
+    whole: Vector | float,
+    limits: tuple[float, float],
+    level: float,
+    values: tuple[float, float] | None = None,
 ) -> Measure:
-    """Return a ratio of two functions of the counts, of these values and slopes."""
-    return _interval(*values, _sampling(table, *slopes) + _noise(table, *slopes), limits, level)
+    """Return a ratio of two functions of the counts, of these slopes; ``values``: theirs, where they are not linear."""
+    slopes = part, np.broadcast_to(whole, table.cells.shape)
+    a, b = values or [float(np.sum(table.cells * slope)) for slope in slopes]
+    return _interval(a, b, _sampling(table, *slopes) + _noise(table, *slopes), limits, level)
 
 
 def mean_of(measures: Sequence[Measure]) -> Measure:
@@ -136,8 +143,8 @@ def of_binary(table: Table, level: float, *, probabilities: bool) -> dict[str, M
     found = of_classes(table, level)
     found["auc"] = _auc(table, axis, level)
     if probabilities:
-        found["log_loss"] = _mean(table, _both(axis, lambda z: np.logaddexp(0.0, -z)), (0.0, MOST_ODDS), level)
-        found["brier"] = _mean(table, _both(axis, lambda z: expit(-z) ** 2), (0.0, 1.0), level)
+        found["log_loss"] = ratio(table, _both(axis, lambda z: np.logaddexp(0.0, -z)), 1.0, (0.0, MOST_ODDS), level)
+        found["brier"] = ratio(table, _both(axis, lambda z: expit(-z) ** 2), 1.0, (0.0, 1.0), level)
     return found
 
 
@@ -172,8 +179,8 @@ def of_losses(table: Table, level: float) -> dict[str, Measure]:
     assert first is not None and second is not None
     size = np.ones(table.cells.shape)
     return {
-        "log_loss": _mean(table, size * first.nodes[:, None], (0.0, MOST_LOSS), level),
-        "brier": _mean(table, size * second.nodes, (0.0, 2.0), level),
+        "log_loss": ratio(table, size * first.nodes[:, None], 1.0, (0.0, MOST_LOSS), level),
+        "brier": ratio(table, size * second.nodes, 1.0, (0.0, 2.0), level),
     }
 
 
@@ -184,7 +191,7 @@ def of_numbers(table: Table, level: float) -> dict[str, Measure]:
     size = np.ones(table.cells.shape)
     squares = size * of_residuals.nodes**2  # exact: shares are linear in them
     largest = float(np.abs(of_residuals.nodes).max())
-    mse = _mean(table, squares, (0.0, largest**2), level)
+    mse = ratio(table, squares, 1.0, (0.0, largest**2), level)
     mae = _mean_of_sizes(table, of_residuals, level)
     n = max(float(table.cells.sum()), 1.0)
     away = of_labels.nodes - (of_labels.centre or 0.0)
@@ -192,8 +199,7 @@ def of_numbers(table: Table, level: float) -> dict[str, Measure]:
     off = float(np.sum(table.cells * of_labels.project(lambda y: y - (of_labels.centre or 0.0))[:, None])) / n
     off = float(np.clip(off, *np.array([-0.25, 0.25]) * (away[-1] - away[0]) / 16.0))
     spread = size * (away**2 - off**2)[:, None]
-    sums = float(np.sum(table.cells * squares)), float(np.sum(table.cells * spread))
-    lost = ratio(table, sums, (squares, spread), (0.0, math.inf), level)
+    lost = ratio(table, squares, spread, (0.0, math.inf), level)
     r2 = Measure(1.0 - lost.value, 1.0 - lost.high, 1.0 - lost.low)
     return {"mse": mse, "rmse": mse.map(np.sqrt), "mae": mae, "r2": r2}
 
@@ -202,7 +208,7 @@ def _mean_of_sizes(table: Table, axis: Axis, level: float) -> Measure:
     """Return the mean absolute residual; half of what lies between even density and the least possible is added."""
     size, largest = np.ones(table.cells.shape), float(np.abs(axis.nodes).max())
     even, least = (
-        _mean(table, size * sizes, (0.0, largest), level) for sizes in (axis.project(np.abs, 0.0), abs(axis.nodes))
+        ratio(table, size * sizes, 1.0, (0.0, largest), level) for sizes in (axis.project(np.abs, 0.0), abs(axis.nodes))
     )
     unsure = 0.5 * max(0.0, even.value - least.value)  # 0 where the noise hides both
     return Measure(even.value, max(even.low - unsure, 0.0), min(even.high + unsure, largest))
@@ -214,11 +220,10 @@ def roc_of(table: Table, level: float) -> Vector:
     The rates grow from line to line: what the noise turned around is put right.
     """
     axis = _axis(table)
-    nodes = axis.nodes
-    lines = [(math.inf, 0.0, 0.0, 0.0, 0.0)]
+    nodes, lines = axis.nodes, [(math.inf, 0.0, 0.0, 0.0, 0.0)]
     for threshold in np.linspace(nodes[-1], nodes[0], _ROC_POINTS)[1:-1].tolist():
         above = axis.project(lambda z, at=threshold: (z > at).astype(np.float64), threshold)  # type: ignore[misc]
-        false, true = (_rate(table, label, above, level) for label in (0, 1))
+        false, true = (ratio(table, line * above, line, (0.0, 1.0), level) for line in np.eye(2)[:, :, None])
         lines.append((threshold, false.value, true.value, true.low, true.high))
     lines.append((-math.inf, 1.0, 1.0, 1.0, 1.0))
     curve = np.array(lines)
@@ -252,27 +257,11 @@ def _both(axis: Axis, loss: Callable[[Vector], Vector]) -> Vector:
     return np.stack([axis.project(lambda z: loss(-z)), axis.project(loss)])
 
 
-def _mean(table: Table, values: Vector, limits: tuple[float, float], level: float) -> Measure:
-    ones = np.ones(table.cells.shape)
-    sums = float(np.sum(table.cells * values)), float(table.cells.sum())
-    return ratio(table, sums, (values, ones), limits, level)
-
-
-def _rate(table: Table, label: int, values: Vector, level: float) -> Measure:
-    line = np.zeros(table.cells.shape)
-    line[label] = 1.0
-    sums = float(table.cells[label] @ values), float(table.cells[label].sum())
-    return ratio(table, sums, (line * values, line), (0.0, 1.0), level)
-
-
 def _auc(table: Table, axis: Axis, level: float) -> Measure:
     negative, positive = table.cells
     above = axis.above
     pairs, right = float(negative.sum() * positive.sum()), float(positive @ above @ negative)
-    slopes = (
-        np.stack([positive @ above, above @ negative]),
-        np.stack([np.full(len(axis), positive.sum()), np.full(len(axis), negative.sum())]),
-    )
+    slopes = np.stack([positive @ above, above @ negative]), np.array([[positive.sum()], [negative.sum()]])
     if min(negative.sum(), positive.sum()) <= 0.0:
         return Measure(math.nan, 0.0, 1.0)
-    return ratio(table, (right, pairs), slopes, (0.0, 1.0), level)
+    return ratio(table, *slopes, (0.0, 1.0), level, (right, pairs))

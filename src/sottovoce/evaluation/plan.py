@@ -64,7 +64,7 @@ class EvaluationPlan:
     label_bounds: tuple[float, float] | None  # of a regression
     # With ``delta=0`` the noise is discrete Laplace, else Gaussian.
     epsilon: float
-    delta: float
+    delta: float = 0.0
     adjacency: Adjacency
     n_samples: int  # public number of rows (a stand-in for it under add-remove adjacency)
     # Public bound on the rows of a person that are used; None where the unit is a row.
@@ -85,8 +85,10 @@ class EvaluationPlan:
         least, most = _N_CLASSES.get(self.task, (2, 2))
         whole_number("n_classes", self.n_classes, at_least=least, at_most=most)
         remedy = "There is no evaluation without noise here: scikit-learn's metrics are."
-        number("epsilon", self.epsilon, at_least=LEAST_EPSILON, at_most=MAX_EPSILON, remedy=remedy)
-        number("delta", self.delta, at_least=0.0, below=1.0, remedy="0 is pure differential privacy.")
+        vars(self).update(
+            epsilon=number("epsilon", self.epsilon, at_least=LEAST_EPSILON, at_most=MAX_EPSILON, remedy=remedy),
+            delta=number("delta", self.delta, at_least=0.0, below=1.0, remedy="0 is pure differential privacy."),
+        )
         whole_number("n_samples", self.n_samples, at_least=1, at_most=_MOST_ROWS)
         if self.max_rows_per_group is not None:
             object.__setattr__(self, "max_rows_per_group", checked_max_rows(self.max_rows_per_group))
