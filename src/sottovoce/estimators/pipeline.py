@@ -72,7 +72,7 @@ from sottovoce.estimators.reading import (
     public_size,
     without_rows,
 )  # fmt: skip
-from sottovoce.estimators.remote import AroundModel, OpenedRows, ones, opened_once, scored, sent
+from sottovoce.estimators.remote import AroundModel, OpenedRows, ones, opened_once
 from sottovoce.estimators.scaler import MECHANISM, RELEASES, SCALED_SEARCH, DPScaler
 from sottovoce.exceptions import ParameterError, PrivacyWarning, SottovoceError
 from sottovoce.privacy.events import Event
@@ -90,11 +90,8 @@ _FAR: Final = 1e6  # a cut beyond it bounds no rows that there are
 class _OfFit:
     """What a fit leaves in the object itself; scikit-learn's `Pipeline` asks its first step, which is never fitted."""
 
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
     def __get__(self, pipeline: object, owner: type | None = None) -> Any:
-        raise AttributeError(f"there is no {self._name} before a fit on a table that has it.")
+        raise AttributeError("there is no such thing before a fit on a table that has it.")
 
 
 @estimator
@@ -150,7 +147,7 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
     steps_: list[tuple[str, Any]] = attribute("list of (str, step)", "Copies of the steps, fitted.")
 
     _word = "pipeline"
-    n_features_in_, feature_names_in_ = _OfFit(), _OfFit()
+    n_features_in_ = feature_names_in_ = _OfFit()
     get_metadata_routing = BaseEstimator.get_metadata_routing  # weights and groups are asked of the pipeline itself
 
     # --- the steps
@@ -275,14 +272,11 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         return _with_public_bound(own, cut, *facts) if getattr(own, "data_norm", None) == "auto" else own
 
     def _check_table(self, X: Any, plan: PipelinePlan) -> None:
-        scaler = self.checked()[1]
-        if (
-            scaler is not None
-            and plan.scaler is not None
-            and all(_is_nothing(s) or s is scaler for _, s in self.steps[:-1])
-        ):
+        model, scaler = self.checked()
+        alone = all(step is scaler or _is_nothing(step) for _, step in self.steps[:-1])
+        if scaler is not None and plan.scaler is not None and alone:
             scaler._check_table(X, plan.scaler)
-        self.checked()[0]._check_table(X, plan.model)
+        model._check_table(X, plan.model)
 
     def check_columns(self, X: Any, *, reset: bool = True) -> None:
         first = next(step for _, step in self.steps if not _is_nothing(step))
@@ -475,15 +469,6 @@ class DPPipeline(AroundModel, PrivateEstimator[PipelinePlan], Pipeline):  # type
         *before, (name, model) = self.steps_
         plain = [(key, step.to_sklearn() if hasattr(step, "to_sklearn") else step) for key, step in before]
         return Pipeline([*plain, (name, model.to_sklearn(**options))])
-
-    def _asked(self, method: str, X: Any) -> Any:
-        return X.predicted(sent(self, X), method) if isinstance(X, RemoteTable) else super()._asked(method, X)
-
-    def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return accuracy or R^2, without noise: not covered by the receipt. y may be left out as for `fit`."""
-        if isinstance(X, RemoteTable):
-            return scored(self, X, y, sample_weight)
-        return super().score(X, y, sample_weight)
 
     def _before_model(self, X: Any) -> Any:
         X = self._table(X, reset=False)

@@ -9,12 +9,10 @@ from functools import wraps
 from typing import Any, ClassVar, TypeVar, cast
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from sottovoce._entries import numbers_of
-from sottovoce._numerics import Vector
 from sottovoce.central.data.beside import StepRows
 from sottovoce.central.data.operation import Holder
 from sottovoce.central.data.streamed import RemoteTable, is_sparse, rows_after
@@ -41,11 +39,10 @@ def where_the_rows_are(method: F) -> F:
 def scored(model: Any, X: RemoteTable, y: Any, sample_weight: Any) -> float:
     """Return the accuracy of a classifier, or R^2, from what is counted where the rows are."""
     _refuse_beside(X, y, sample_weight)
-    judge = Judge(sent(model, X))
+    parts = X.counted(Judge(sent(model, X)), "rated")
     if not hasattr(model, "classes_"):
-        return r_squared_of(X.counted(judge, "sum_squares"))
-    counts = X.counted(judge, "count_right")
-    return float(sum(right for right, _ in counts) / sum(rows for _, rows in counts))
+        return r_squared_of(parts)
+    return float(sum(right for right, _ in parts) / sum(rows for _, rows in parts))
 
 
 def r_squared_of(parts: Sequence[Any]) -> float:
@@ -66,11 +63,8 @@ class Judge:
 
     model: Any
 
-    def count_right(self, X: Any, y: Any) -> tuple[int, int]:
-        return count_right(self.model.predict(X), y)
-
-    def sum_squares(self, X: Any, y: Any) -> tuple[int, float, float, float]:
-        return sum_squares(self.model.predict(X), y)
+    def rated(self, X: Any, y: Any) -> tuple[float, ...]:
+        return (count_right if hasattr(self.model, "classes_") else sum_squares)(self.model.predict(X), y)
 
 
 def count_right(predicted: Any, y: Any) -> tuple[int, int]:
@@ -109,6 +103,8 @@ def _bare(model: Any) -> Any:
         if hasattr(bare, name):
             setattr(bare, name, None)
     bare.__dict__.pop("charge_", None)
+    if "best_estimator_" in vars(bare):
+        bare.best_estimator_ = _bare(bare.best_estimator_)
     if "steps_" in vars(bare):
         bare.steps_ = [(name, _bare(step)) for name, step in bare.steps_]
     return bare
@@ -178,9 +174,10 @@ def _of_model(name: str, text: str) -> Any:
         getattr(self._prototype(), name)  # its AttributeError says what is missing
         return True
 
-    def method(self: "AroundModel", X: Any) -> Vector:
-        found: Vector = self._asked(name, X)
-        return found
+    def method(self: "AroundModel", X: Any) -> Any:
+        if isinstance(X, RemoteTable):
+            return X.predicted(sent(self, X), name)
+        return getattr(self._model(), name)(self._before_model(X))
 
     method.__name__, method.__doc__ = name, text
     return available_if(has)(method)
@@ -210,24 +207,14 @@ class AroundModel(ABC):
     def _before_model(self, X: Any) -> Any:
         return X
 
-    def _asked(self, method: str, X: Any) -> Any:
-        return getattr(self._model(), method)(self._before_model(X))
-
-    @property
-    def classes_(self) -> NDArray[Any]:
-        """The public list of classes."""
-        found: NDArray[Any] = self._model().classes_
-        return found
-
-    def predict(self, X: Any) -> NDArray[Any]:
-        """Predict with the model inside; see its ``predict``."""
-        predicted: NDArray[Any] = self._asked("predict", X)
-        return predicted
-
+    classes_ = property(lambda self: self._model().classes_, doc="The public list of classes.")
+    predict = _of_model("predict", "Predict with the model inside; see its ``predict``.")
     decision_function = _of_model("decision_function", "Return the scores of the model inside; see its own.")
     predict_proba = _of_model("predict_proba", "Return the probabilities of the model inside; see its own.")
     predict_log_proba = _of_model("predict_log_proba", "Return the logarithms of `predict_proba`.")
 
     def score(self, X: Any, y: Any = None, sample_weight: Any = None) -> float:
-        """Return accuracy or R^2 on X and y, without noise: not covered by the receipt."""
+        """Return accuracy or R^2, without noise: not covered by the receipt. y may be left out as for `fit`."""
+        if isinstance(X, RemoteTable):
+            return scored(self, X, y, sample_weight)
         return float(self._model().score(self._before_model(X), y, sample_weight))

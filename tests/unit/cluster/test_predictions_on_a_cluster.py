@@ -89,13 +89,15 @@ def test_arrays_are_lazy_and_need_the_client_of_the_table(client, path):
 
 def test_what_workers_get_of_a_model_has_no_seed_and_no_ledger(client, path, monkeypatch):
     model, target, _ = fitted("ridge")
-    sent = []
+    sent, search = [], sv.DPSearchCV(sv.DPRidge(), {}, random_state=0)
+    search.best_estimator_, search.n_features_in_, search.feature_names_in_ = model, len(NAMES), np.array(NAMES, object)
     monkeypatch.setattr(DaskTable, "counted", lambda _, judge, how: sent.append(judge.model) or [(2, 0.0, 1.0, 0.5)])
     with opened(client, path, target) as table:
-        assert model.score(table) == 0.5
-    assert sent[0].random_state is None and model.random_state == 0
-    assert sent[0].ledger is None and sent[0].dataset is None and "charge_" not in vars(sent[0])
-    pickle.dumps(sent[0])
+        assert model.score(table) == search.score(table) == 0.5
+    assert model.random_state == search.random_state == 0 and sent[1].random_state is None
+    for one in (sent[0], sent[1].best_estimator_):
+        assert one.random_state is None and one.ledger is None and one.dataset is None and "charge_" not in vars(one)
+    pickle.dumps(sent)
 
 
 def test_refusals_in_words(client, path, tmp_path):
