@@ -37,3 +37,18 @@ def test_links_and_paths_of_the_documentation_exist(page):
         assert made or (page.parent / target).exists(), target
     for path in re.findall(r"`((?:src|tests|docs|examples|benchmarks)/[\w./{}-]+?)`", text):
         assert (ROOT / path).exists(), path
+
+
+NEEDED = {
+    r"^import pandas": "pandas", r"--public-key": "sign", r"sottovoce ledger": "ledger", r"local collect ": "collector",
+    r"\.csv": "tables",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("page", sorted((ROOT / "docs" / "start").glob("*.md")), ids=lambda path: path.stem)
+def test_a_start_page_installs_what_it_runs(page):
+    """In an environment with nothing else: of pandas, say, no extra of ours brings any."""
+    blocks = "".join(re.findall(r"```(?:sh|python)\n(.*?)```", page.read_text(encoding="utf-8"), re.DOTALL))
+    installed = re.findall(r"[\w-]+", " ".join(re.findall(r"pip install (.*)", blocks)))
+    needed = {name for sign, name in NEEDED.items() if re.search(sign, blocks, re.MULTILINE)}
+    assert needed <= set(installed)

@@ -64,7 +64,7 @@ def verdict_of(guarantee: Guarantee) -> Verdict:
             "seeded",
             "Private only against people without the seed",
             "The noise was drawn from a seed that somebody chose (random_state). Whoever knows or guesses the seed can "
-            "take the noise away again: against them there is no protection at all, nor against anybody else if the "
+            "remove the noise: against them there is no protection at all, nor against anybody else if the "
             "seed is used for a second run.",
         )
     n = number_of_people(guarantee)

@@ -161,6 +161,8 @@ def test_the_numbers_of_the_table_are_those_of_the_exact_trade_off():
         assert exact <= float(epsilon) * (1 + 1e-9) <= 1.002 * exact
     assert "that a record is the true one of two" in PAGES["replace-one"]
     assert "that the row is in the table" in PAGES["private"]
+    of_a_person = receipt_page(receipt(unit="one person: all rows of one group, labels included"))
+    assert "that the person is in the table" in of_a_person and "absent rows" not in of_a_person
 
 
 def test_a_seed_is_named_wherever_a_bound_is_given():

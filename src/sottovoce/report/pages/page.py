@@ -98,20 +98,25 @@ def _title(guarantee: Guarantee, card: Mapping[str, str | list[str]] | None) -> 
 
 
 def _attacks(guarantee: Guarantee, curve: PrivacyCurve) -> list[tuple[str, str, str]]:
+    one, many = ("person", "people") if guarantee.unit.startswith("one person") else ("row", "rows")
     whose, that, found = (
         (
             "which of two records is the true one",
             "that a record is the true one of two",
-            "false records finds the true one",
+            "false records recognises the true one",
         )
         if Adjacency.parse(guarantee.adjacency) is Adjacency.REPLACE_ONE
-        else ("whether the row is in the table", "that the row is in the table", "absent rows finds a present one")
+        else (
+            f"whether the {one} is in the table",
+            f"that the {one} is in the table",
+            f"absent {many} recognises a present one",
+        )
     )
     rare = f"in all but {one_in(_RARE)} runs"
     return [
         (f"A guess {whose}, both equally likely before, is right", "50 %", percent(curve.guess())),
-        (f"A detector that is wrong about 1 in 100 {found}", "1 %", percent(curve.detection(0.01))),
-        (f"A detector that is wrong about 1 in 1,000 {found}", "0.1 %", percent(curve.detection(0.001))),
+        (f"A test with a false alarm for 1 in 100 {found}", "1 %", percent(curve.detection(0.01))),
+        (f"A test with a false alarm for 1 in 1,000 {found}", "0.1 %", percent(curve.detection(0.001))),
         (f"A belief of 50 % {that} grows, {rare}, to", "50 %", percent(curve.belief(0.5, _RARE))),
         (f"A suspicion of 1 % {that} grows, {rare}, to", "1 %", percent(curve.belief(0.01, _RARE))),
     ]
