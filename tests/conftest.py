@@ -25,6 +25,7 @@ from support.postgres import PostgresServer, running_server, why_not
 settings.register_profile("repeatable", derandomize=True, deadline=None, database=None)
 settings.load_profile("repeatable")
 
+MARKED = {Path(__file__).parent / folder: mark for folder, mark in (("federation", "federation"), ("cluster", "slow"))}
 _numbers = itertools.count(1)
 gc.disable()  # what is collected now stays to the end
 
@@ -35,10 +36,18 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """Leave out a folder of which nothing would run: to import it takes seconds of each worker."""
+    mark = MARKED.get(collection_path) or "no mark"
+    return True if f"not {mark}" in config.option.markexpr else None
+
+
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what needs real data, so that ``-m real_data`` runs just that."""
+    """Mark what is in a folder of slow tests, and what needs real data, so that ``-m real_data`` runs just that."""
     for item in items:
+        if item.path.parent in MARKED:
+            item.add_marker(MARKED[item.path.parent])
         if "real_data" in getattr(item, "fixturenames", ()):
             item.add_marker("real_data")
 

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("distributed")
-pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parents[2]
 
 

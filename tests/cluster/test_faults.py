@@ -25,7 +25,6 @@ from support.faulty_sources import FatalSource, InlineSource  # noqa: E402
 from support.pooled_table import inline  # noqa: E402
 
 pytestmark = [
-    pytest.mark.slow,
     pytest.mark.skipif(not hasattr(signal, "SIGSTOP"), reason="workers are stopped by signals of Unix"),
     pytest.mark.filterwarnings("ignore:this table was fitted privately before:sottovoce.exceptions.PrivacyWarning"),
 ]

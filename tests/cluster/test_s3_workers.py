@@ -35,7 +35,6 @@ def kill_one(table) -> None:
     os.kill(pids[worker], signal.SIGKILL)
 
 
-@pytest.mark.slow
 def test_workers_read_s3_again_when_one_dies_and_refuse_an_object_that_changed():
     from sottovoce.cluster import DaskTable
     from support.dask_workers import dask_workers

@@ -12,8 +12,6 @@ from support.dask_processes import dask_processes, tls_environment
 distributed = pytest.importorskip("distributed")
 from sottovoce.cluster import DaskTable  # noqa: E402
 
-pytestmark = pytest.mark.slow
-
 SCHEMA = Schema.from_columns({"age": (0, 100), "old": {"categories": ["no", "yes"]}}, target="old")
 
 

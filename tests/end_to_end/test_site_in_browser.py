@@ -8,8 +8,6 @@ from threading import Thread
 
 import pytest
 
-from support.browser import browser
-
 ROOT = Path(__file__).parents[2]
 SITE, TUTORIALS = ROOT / "site", ROOT / "docs" / "tutorials"
 pytestmark = pytest.mark.skipif(not (SITE / "index.html").exists(), reason="no site is built: make docs")
@@ -105,12 +103,6 @@ def address():
         Thread(target=server.serve_forever, daemon=True).start()
         yield f"http://127.0.0.1:{server.server_port}/"
         server.shutdown()
-
-
-@pytest.fixture(scope="module")
-def chromium(address):
-    with browser() as running:
-        yield running
 
 
 @pytest.mark.parametrize("width", [390, 1280])

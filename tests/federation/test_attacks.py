@@ -14,8 +14,6 @@ pytest.importorskip("nvflare", reason="parties in different organisations need t
 from support.federation import running_federation, until
 from support.small_federation import PRIVATE, make_ledgers, sites
 
-pytestmark = pytest.mark.federation
-
 
 def test_nothing_but_signed_requests_is_answered_and_sites_go_on():
     with running_federation(sites(), prepare=make_ledgers) as federation:

@@ -15,7 +15,6 @@ pytest.importorskip("nvflare", reason="a federation needs the extra [vertical]")
 from support.federation import running_federation, until
 from support.small_federation import open_sites
 
-pytestmark = pytest.mark.federation
 UNCHECKED = ["-m", "support.changed_site", "honest"]
 
 

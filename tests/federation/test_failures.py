@@ -29,7 +29,6 @@ from support.small_federation import (
     sites,
 )
 
-pytestmark = pytest.mark.federation
 LIARS = ["-m", "support.changed_site", "lies"]
 
 

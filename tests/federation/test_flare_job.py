@@ -10,7 +10,6 @@ from sottovoce.report import verify_receipt
 
 pytest.importorskip("nvflare")
 pytest.importorskip("statsmodels")
-pytestmark = pytest.mark.federation
 JOB = Path(__file__).parents[2] / "examples" / "flare"
 
 

@@ -18,8 +18,6 @@ from sottovoce.vertical import VerticalLogisticRegression
 from support.federation import Columns, running_federation
 from support.small_federation import check_model, in_process, parties_of
 
-pytestmark = pytest.mark.federation
-
 COLUMNS = {"lab": [0, 1, 2], "north": [3, 4], "bank": [5, 6, 7, 8]}
 WORD, SECRET = "geheim", "0.123456789012"  # in every identifier, and in a column of each party
 ALLOWED = '[allow]\nanswers = ["exact", "alignment", "score"]\n'

@@ -19,8 +19,6 @@ from sottovoce.vertical import VerticalLogisticRegression
 from support.federation import running_federation, until
 from support.small_federation import DELTA, EPSILON, check_model, in_process, joint_sites, make_ledgers
 
-pytestmark = pytest.mark.federation
-
 PRIVATE = ("--model", "logistic", "--epsilon", EPSILON, "--delta", DELTA)
 RUN = (*PRIVATE, "--mechanism", "secure", "--timeout", 15)
 PATIENCE = 20.0  # of a site with its partners, in seconds

@@ -14,8 +14,6 @@ from sottovoce.vertical.flare.register import Register
 from support.federation import running_federation, until
 from support.small_federation import PRIVATE, make_ledgers, sites
 
-pytestmark = pytest.mark.federation
-
 
 def test_a_kit_that_is_copied_is_noticed_at_both_sites():
     """While both run, by which process is there at each new line; afterwards, by the ledger. The right one goes on."""

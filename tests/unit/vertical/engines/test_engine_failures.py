@@ -11,6 +11,7 @@ import tempfile
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
+from importlib.util import find_spec
 from pathlib import Path
 
 import numpy as np
@@ -23,10 +24,12 @@ from support.joint import both, free_addresses, processes_of
 from support.session_certificates import session_certificates
 from support.waiting import until
 
-pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
 pytest.importorskip("cryptography")
 
-pytestmark = pytest.mark.slow
+pytestmark = [
+    pytest.mark.slow,
+    pytest.mark.skipif(find_spec("spu") is None, reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone"),
+]
 
 
 @pytest.fixture(scope="module")

@@ -5,6 +5,7 @@ Every kind of program is tried as a session starts (`engine.self_check`); here i
 
 import subprocess
 import sys
+from importlib.util import find_spec
 
 import numpy as np
 import pytest
@@ -13,7 +14,10 @@ from sottovoce.vertical.engines.programs import Add, AddScores, ChooseColumn, Cr
 from support.joint import both, environment, free_addresses, opened, pass_inputs, processes_of
 from support.share_watcher import NUMBERS
 
-pytest.importorskip("spu", reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone")
+pytestmark = [
+    pytest.mark.slow,  # three processes import JAX, for a dozen seconds
+    pytest.mark.skipif(find_spec("spu") is None, reason="SPU has a wheel for Python 3.11 on Linux x86-64 alone"),
+]
 
 N = 300
 LARGEST = (1 << 63) - 1
@@ -103,7 +107,6 @@ def test_variables_are_replaced(three):
     assert both(three, work) == [[31, 62]] * 3
 
 
-@pytest.mark.slow
 def test_two_parties_bit_for_bit():
     """CHEETAH; the self-test at the start runs every kind of program, and this the larger numbers."""
     engines = processes_of("spu", 2)
@@ -117,7 +120,6 @@ def test_two_parties_bit_for_bit():
             engine.close()
 
 
-@pytest.mark.slow
 def test_what_a_party_holds_of_anothers_numbers_is_random():
     """Counting numbers, put twice: no party alone can tell them, nor that they are the same."""
     addresses = free_addresses(3)
