@@ -117,7 +117,7 @@ def secure_choice(loss, known, factor, patch):
         radius=1e-9, epsilon=1.0, delta=DELTA, engine="in-process", n_steps_given=STEPS, fit_intercept=False,
         **LABELS[loss],
     )  # fmt: skip
-    noise, right, draws = Streams(0).generator(Purpose.NOISE), 0, 12_000
+    noise, right, draws = Streams(0).generator(Purpose.NOISE), 0, 6_000  # see a break with probability 0.99
     for entry, wanted in ((1.0, 0), (-1.0, 2)):
         rows = [plan.rows("a", np.array([[entry], [0.0]])), plan.rows("b", np.zeros((2, 1)))]
         label, z = plan.whole_labels(np.ones(2)), np.zeros(2, np.int64)

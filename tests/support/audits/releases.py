@@ -172,11 +172,11 @@ def training_on_released_labels(loss, factor, patch):
 AUDITS = (
     Audit("Gaussian on a grid", gaussian_on_a_grid, least=0.85),
     Audit("labels by bisection: location and scale", partial(labels_by_bisection, True, 12), least=0.4, **SLOW),
-    Audit("labels by bisection: scale alone", partial(labels_by_bisection, False, 5), least=0.4),
+    Audit("labels by bisection: scale alone", partial(labels_by_bisection, False, 5), least=0.4, **SLOW),
     *(
-        Audit(f"{name}, {one.value}", partial(run, one), **rest)
+        Audit(f"{name}, {one.value}", partial(run, one), **SLOW)
         for name, run in (("slope and shift", slope_and_shift), ("line of numbers", line_of_numbers))
-        for one, rest in ((Adjacency.ADD_REMOVE, {}), (Adjacency.REPLACE_ONE, SLOW))
+        for one in (Adjacency.ADD_REMOVE, Adjacency.REPLACE_ONE)
     ),
     *(
         Audit(f"{name}, {one.value}", partial(run, one), **SLOW)
