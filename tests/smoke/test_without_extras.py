@@ -64,8 +64,20 @@ def alone(program, folder):
     return subprocess.run(command, cwd=folder, capture_output=True, text=True, timeout=300, check=False)
 
 
-def command_line(folder, *arguments):
-    return alone(f"sys.argv = {['sottovoce', *arguments]!r}\nfrom sottovoce.cli import main\nmain()\n", folder)
+def command_lines(folder, lines):
+    """Run commands one after the other in a process without extras; return what each says, and with what it ends."""
+    program = f"""
+from sottovoce.cli import main
+for line in {list(lines)!r}:
+    sys.argv = ["sottovoce", *line.split()]
+    try:
+        main()
+    except SystemExit as end:
+        print(f"\\n{{end.code or 0}}", end="\\0", file=sys.stderr)
+"""
+    done = alone(program, folder)
+    assert done.returncode == 0, done.stdout + done.stderr
+    return done.stdout, [said.rpartition("\n") for said in done.stderr.split("\0")[:-1]]
 
 
 def test_everything_on_arrays(tmp_path):
@@ -74,34 +86,31 @@ def test_everything_on_arrays(tmp_path):
     assert 'pyarrow, which is not installed: pip install "sottovoce[tables]"' in done.stdout
 
 
-@pytest.mark.parametrize(
-    ("command", "extra"),
-    [
-        ("schema people.csv", "tables"),
-        ("schema people.parquet", "tables"),
-        ("fit people.csv --schema s.toml --model logistic --epsilon 1 --delta 0.1 --out m", "tables"),
-        ("ledger show --ledger sqlite:///budget.db", "ledger"),
-        ("local tokens missing.json --key k --count 1", "collector"),
-        ("receipt key --out officer.key", "sign"),
-    ],
-)
-def test_a_command_names_the_extra_it_needs(tmp_path, command, extra):
+NEEDS = {
+    "schema people.csv": "tables",
+    "schema people.parquet": "tables",
+    "fit people.csv --schema s.toml --model logistic --epsilon 1 --delta 0.1 --out m": "tables",
+    "ledger show --ledger sqlite:///budget.db": "ledger",
+    "local tokens missing.json --key k --count 1": "collector",
+    "receipt key --out officer.key": "sign",
+}
+
+
+def test_a_command_names_the_extra_it_needs(tmp_path):
     (tmp_path / "people.csv").write_text("age,ill\n17,no\n80,yes\n")
     (tmp_path / "people.parquet").write_bytes(b"PAR1")
     (tmp_path / "s.toml").write_text(schema_text("ill", "confirmed = true\n", age=(0, 100), ill=["no", "yes"]))
-    done = command_line(tmp_path, *command.split())
-    assert done.returncode == 2, done.stdout + done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("error: ")
-    assert f"sottovoce[{extra}]" in line
+    _, said = command_lines(tmp_path, NEEDS)
+    for (words, _, code), (command, extra) in zip(said, NEEDS.items(), strict=True):
+        (line,) = words.splitlines()
+        assert line.startswith("error: ") and f"sottovoce[{extra}]" in line and code == "2", (command, words)
 
 
 def test_the_help_of_every_command_needs_no_extra(tmp_path):
-    done = command_line(tmp_path, "--help")
-    assert done.returncode == 0, done.stderr
-    assert "schema" in done.stdout
-    for command in ("fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "ledger", "compile"):
-        assert command_line(tmp_path, command, "--help").returncode == 0, command
+    commands = ("fit", "predict", "evaluate", "show", "plan", "schema", "receipt", "ledger", "compile")
+    shown, said = command_lines(tmp_path, ["--help", *(f"{command} --help" for command in commands)])
+    assert said == [("", "\n", "0")] * 10
+    assert all(f"sottovoce {command} " in shown for command in commands) and "schema" in shown
 
 
 # what systems that are not POSIX lack

@@ -20,6 +20,7 @@ from sottovoce.vertical.flare.hardening.gate import Door
 from sottovoce.vertical.flare.programs import execute
 from sottovoce.vertical.flare.runs import CHECKPOINT, RunSpec, new_run_name, read_progress
 from support.interrupted import Killed
+from support.pairs import every_second
 from support.run_sites import Sites, kit_of
 
 PARAMETERS = {"epsilon": 2.0, "delta": 1e-3, "mechanism": "local-models"}
@@ -90,7 +91,7 @@ def site(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("processes", [False, True])
+@pytest.mark.parametrize("processes", every_second([True, False]))
 def test_whenever_a_run_is_killed(tmp_path, site, processes):
     whole = Machine(tmp_path / "whole", site, processes=processes).execute()
     for number, (first, second) in enumerate(product(range(1, whole + 1), [None, *range(2, whole + 1)])):
