@@ -22,14 +22,18 @@ import scipy.sparse as sp
 import sottovoce as sv
 from sottovoce.central.data.lengths import make_bounded_rows, make_rows
 from sottovoce.central.kernels import multinomial, passes, persons
+from sottovoce.central.kernels.persons import person_pass
 from sottovoce.central.parallel import Team
+from sottovoce.central.plan import TrainingFacts
 from sottovoce.central.sums.clipped_sums import clipped_sum
 from sottovoce.losses import Hinge, Logistic, SmoothedHinge, Squared
+from sottovoce.papers.dp_scd import kernels
 from sottovoce.papers.dp_scd import kernels as dp_scd_kernels
 from sottovoce.papers.dp_scd.primal import _blocks_of
-from sottovoce.papers.dp_scd.published import OneNewtonStep
+from sottovoce.papers.dp_scd.published import OneNewtonStep, Sequential
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from support.grey_box import form_of
+from support.pairs import by_pairs
 from support.replay import grey_box
 
 TEAM = Team(1, None)
@@ -279,13 +283,116 @@ def test_a_label_moves_a_noisy_mean_by_at_most_its_bound(bound, adjacency):
     assert 0.999 < found.largest <= 1.0
 
 
-def test_two_entries_in_one_place_count_as_their_sum():
-    """A CSR matrix may hold the same place twice; as a norm that would be too short by up to sqrt 2."""
-    twice = sp.csr_matrix((np.array([0.7, 0.7, 1.0]), np.array([0, 0, 1]), np.array([0, 2, 3])), shape=(2, 2))
-    once = sp.csr_matrix(np.array([[1.4, 0.0], [0.0, 1.0]]))
-    fits = [
-        sv.DPLinearSVC(epsilon=1.0, delta=1e-5, data_norm=1.0, classes=[0, 1], random_state=0).fit(X, [0, 1])
-        for X in (twice, once)
-    ]
-    np.testing.assert_array_equal(fits[0].coef_, fits[1].coef_)
-    assert twice.nnz == 3  # the user's matrix is left as it was
+# --- a whole batch of sequential DP-SCD, and blocks of columns --------------------------------------------------------
+
+
+def moved(pair, size, clip, adjacency, loss, a, v, alpha_n):
+    """Return how far the moves of one batch are apart, over what the mechanism was told: of two neighbours.
+
+    ``pair``: rows, labels and the row that keeps its place and contributes nothing, if any, of each.
+    """
+    plan = Sequential(
+        facts=TrainingFacts(
+            loss=loss, n_samples=size, n_features=3, n_models=1, alpha=1e-3, constant=0.0, epsilon=1.0,
+            delta=1e-5, adjacency=adjacency, label_bound=None,
+        ),
+        batch_size=size, clipping_norm=clip, epochs=1,
+    )  # fmt: skip
+    mechanism, found = plan.batch_mechanism(), []
+    for raw, y, left_out in pair:
+        rows = make_rows(raw, data_norm=1.0, constant=0.0, names=None, team=TEAM)
+        places = np.delete(np.arange(size), [] if left_out is None else [left_out])
+        moves, total = np.zeros(len(places), np.int64), np.zeros(rows.n_weights, np.int64)
+        kernels.sequential_batch(
+            rows.kernel, y, a.copy(), v / alpha_n, alpha_n, plan.clip, 1.0 / mechanism.tick, loss, places, moves, total
+        )
+        found.append(np.concatenate([moves if left_out is None else np.insert(moves, left_out, 0), total]))
+    return float(np.linalg.norm((found[0] - found[1]).astype(np.float64))) * (mechanism.tick / mechanism.l2_sensitivity)
+
+
+@pytest.mark.parametrize("loss", LOSSES, ids=lambda loss: loss.name)
+def test_one_row_of_a_sequential_batch(loss):
+    """Zero a row out, or replace it, in many random batches whose steps are all clipped and easily turned around."""
+    rng, (form, dtype) = np.random.default_rng(0), form_of(loss)
+    largest = 0.0
+
+    def stored(table):
+        return form(table.astype(dtype))
+
+    for _ in range(300):
+        clip, alpha_n = 10.0 ** rng.uniform(-50.0, 10.0), 10.0 ** rng.uniform(-8, 0)
+        size, width = int(rng.integers(1, 12)), int(rng.integers(1, 4))
+        table, k = rng.normal(size=(size, width)), int(rng.integers(size))
+        y = np.sign(rng.normal(size=size)) if loss.is_classification else 0.1 * clip * rng.normal(size=size)
+        a, v = y * rng.uniform(0, 1, size), clip * rng.normal(size=width)
+        other, turned = table.copy(), y.copy()
+        other[k], turned[k] = rng.normal(size=width), -y[k]
+        whole = stored(table), y, None
+        given = loss, a, v, alpha_n
+        largest = max(largest, moved((whole, (stored(table), y, k)), size, clip, Adjacency.ZERO_OUT, *given))
+        assert moved((whole, (stored(other), turned, None)), size, clip, Adjacency.REPLACE_ONE, *given) <= 1.0
+    assert 0.7 < largest <= 1.0  # the bound is not far from what happens, so the test could fail
+
+
+def test_the_sequential_bound_is_met_by_one_row():
+    pair = [(np.array([[0.6, 0.8]]), np.ones(1), left_out) for left_out in (None, 0)]
+    found = moved(pair, 1, 2.0**-10, Adjacency.ZERO_OUT, Squared(), np.zeros(1), np.zeros(2), 1.0)
+    assert found == pytest.approx(1.0, rel=2e-6)
+
+
+def test_the_norms_of_blocks_are_upper_bounds():
+    rng = np.random.default_rng(0)
+    raw = rng.normal(size=(50, 7)) * 10.0 ** rng.uniform(-150, 150, (50, 7))
+    rows = make_rows(raw, data_norm=1.0, constant=0.2, names=None, team=TEAM)
+    blocks = _blocks_of(rows, 3)
+    assert [block.n_weights for block in blocks] == [3, 3, 2]  # the intercept belongs to the last one
+    for block in blocks:
+        part = np.hstack([block.scale[:, None] * block.raw, np.full((50, int(block.constant > 0.0)), block.constant)])
+        assert (np.linalg.norm(part, axis=1) <= block.divisor * (1 + 1e-12)).all()
+    np.testing.assert_allclose(sum(block.divisor**2 for block in blocks), rows.divisor**2, rtol=1e-9)
+
+
+# --- all rows of a person are cut alike -------------------------------------------------------------------------------
+
+OF_ONE = Neighbours(Adjacency.ZERO_OUT)
+
+
+@pytest.mark.parametrize(("sparse", "joint"), by_pairs([False, True], [False, True]))
+def test_steps_of_a_person_are_cut_alike_and_sum_to_what_is_released(sparse, joint):
+    """The duals move by what is added: v stays the sum of a_i x_i; people beside one another do not matter."""
+    rng = np.random.default_rng(0)
+    starts = np.array([0, 1, 4, 90, 91, 200])
+    n, d, clip = 200, 7, 0.05
+    raw = rng.standard_normal((n, d))
+    raw = sp.csr_array(np.where(rng.random((n, d)) < 0.3, raw, 0), dtype=np.float32) if sparse else raw
+    rows = make_rows(raw, data_norm=2.0, constant=0.2, names=None, team=TEAM)
+    sums = clipped_sum(OF_ONE, clip, 10.0)
+    w = rng.standard_normal(rows.n_weights).astype(raw.dtype)
+    dense = rows.raw.toarray() if sparse else rows.raw
+    scaled = np.column_stack([dense * rows.scale[:, None], np.full(n, rows.constant)])
+    classes = 3 if joint else 1
+    y = rng.integers(0, 3, n).astype(float) if joint else rng.choice([-1.0, 1.0], n)
+    shares = np.ones(n) if joint else rng.random(n)
+
+    def run(lo, hi):
+        a = np.zeros((n, 3)) if joint else np.zeros(n)
+        total = np.zeros((classes, rows.n_weights), np.int64)
+        weights, weighed = (np.stack([w, -w, w]), shares[:0]) if joint else (w, shares)
+        person_pass(
+            rows.kernel, starts, y, weighed, a, np.zeros_like(a), 0.0, weights, 1.0, 0.5, clip, sums.ticks_per_unit,
+            None if joint else Logistic(), lo, hi, total if joint else total[0],
+        )  # fmt: skip
+        return a.reshape(n, -1), total
+
+    a, total = run(0, 5)
+    for person in range(5):
+        mine = slice(starts[person], starts[person + 1])
+        moved = (a[mine] * shares[mine, None]).T @ scaled[mine]
+        assert np.linalg.norm(moved) <= clip * (1.0 + 1e-9)
+        alone_a, alone = run(person, person + 1)
+        assert np.array_equal(alone_a[mine], a[mine])
+        assert np.allclose(alone * sums.mechanism.tick, moved, atol=1e-6 * clip)
+    assert np.array_equal(total, run(0, 2)[1] + run(2, 5)[1])
+    # a person of many rows is cut, and a single row is not cut twice
+    big = slice(starts[2], starts[3])
+    assert np.linalg.norm((a[big] * shares[big, None]).T @ scaled[big]) > 0.99 * clip

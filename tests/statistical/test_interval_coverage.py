@@ -1,4 +1,4 @@
-"""Private confidence intervals cover the coefficients as often as they say; intervals that ignore the noise do not."""
+"""Private confidence intervals cover coefficients, and measures of an evaluation, as often as they say."""
 
 import numpy as np
 import pytest
@@ -6,6 +6,7 @@ from scipy.special import expit
 from scipy.stats import binom, norm
 
 import sottovoce as sv
+from benchmarks.central.evaluation import made_up, made_up_classes, made_up_numbers, measured
 
 FITS = 150
 NORM = 3.0  # public bound on a row
@@ -26,6 +27,20 @@ def model(seed, epsilon, **changed):
         "epsilon": epsilon, "delta": 1e-6, "data_norm": NORM, "label_bounds": (-20.0, 30.0), "solver": "adassp",
         "random_state": seed, **changed,
     })  # fmt: skip
+
+
+def check_coverage(drawn, made):
+    """Check each coefficient within the binomial error of its 150 fits (one in 10,000 on either side)."""
+    inside = []
+    for seed in range(FITS):
+        X, y, beta = drawn(seed)
+        low, high = made(seed).fit(X, y).confidence_intervals().T
+        assert np.isfinite(high - low).all()
+        inside.append((low <= beta[: len(low)]) & (beta[: len(low)] <= high))
+    hits = np.sum(inside, axis=0)
+    print(hits / FITS)
+    assert hits.min() >= binom.ppf(1e-4, FITS, 0.95)
+    assert np.mean(hits) <= binom.ppf(0.9999, FITS, 0.95)
 
 
 # n is taken from the released column of the intercept, not from its public stand-in
@@ -51,36 +66,11 @@ SECRET_N = {"adjacency": "add-remove", "n_public": 2_000, "solver_options": {"cl
     ],
 )
 def test_coverage(epsilon, n, d, rho, changed):
-    inside = []
-    for seed in range(FITS):
+    def drawn(seed):
         X, y, beta = table(seed, n, d, rho)
-        if "fit_intercept" in changed:
-            y, beta = y - beta[-1], beta[:-1]
-        low, high = model(seed, epsilon, **changed).fit(X, y).confidence_intervals().T
-        assert np.isfinite(high - low).all()
-        inside.append((low <= beta) & (beta <= high))
-    hits = np.sum(inside, axis=0)
-    print(f"epsilon = {epsilon}, n = {n}, d = {d}: {hits / FITS}")
-    # each coefficient within the binomial error of its 150 fits (one in 10,000 on either side)
-    assert hits.min() >= binom.ppf(1e-4, FITS, 0.95)
-    assert np.mean(hits) <= binom.ppf(0.9999, FITS, 0.95)
+        return X, y - beta[-1] if "fit_intercept" in changed else y, beta
 
-
-def test_intervals_that_ignore_the_noise_cover_far_too_little():
-    """The classical standard errors around the private estimates: sampling counts, the noise does not."""
-    n, d = 20_000, 4
-    naive, private = [], []
-    for seed in range(60):
-        X, y, beta = table(seed, n, d, 0.5)
-        fitted = model(seed, 0.5).fit(X, y)
-        U = np.column_stack([X, np.ones(n)])
-        exact = np.linalg.lstsq(U, y, rcond=None)[0]
-        classical = np.sqrt(np.diag(np.linalg.inv(U.T @ U)) * np.sum((y - U @ exact) ** 2) / (n - d - 1))
-        error = np.abs(fitted.least_squares_ - beta)
-        naive.append(error <= norm.ppf(0.975) * classical)
-        private.append(error <= norm.ppf(0.975) * fitted.standard_errors_)
-    assert np.mean(naive) < 0.6
-    assert np.mean(private) > 0.9
+    check_coverage(drawn, lambda seed: model(seed, epsilon, **changed))
 
 
 def test_a_level_is_a_level():
@@ -128,17 +118,7 @@ def classifier(seed, epsilon, **changed):
     ],
 )
 def test_coverage_of_odds(epsilon, n, d, intercept, changed):
-    inside = []
-    for seed in range(FITS):
-        X, y, beta = odds(seed, n, d, intercept)
-        low, high = classifier(seed, epsilon, **changed).fit(X, y).confidence_intervals().T
-        assert np.isfinite(high - low).all()
-        beta = beta[: len(low)]
-        inside.append((low <= beta) & (beta <= high))
-    hits = np.sum(inside, axis=0)
-    print(f"epsilon = {epsilon}, n = {n}, d = {d}: {hits / FITS}")
-    assert hits.min() >= binom.ppf(1e-4, FITS, 0.95)
-    assert np.mean(hits) <= binom.ppf(0.9999, FITS, 0.95)
+    check_coverage(lambda seed: odds(seed, n, d, intercept), lambda seed: classifier(seed, epsilon, **changed))
 
 
 def test_where_noise_hides_the_odds_every_interval_is_infinite():
@@ -147,3 +127,28 @@ def test_where_noise_hides_the_odds_every_interval_is_infinite():
     assert (fitted.confidence_intervals() == [-np.inf, np.inf]).all()
     assert not fitted.maximum_likelihood_.any()
     assert np.isfinite(fitted.coef_).all()
+
+
+# --- evaluations, on rows whose law is known --------------------------------------------------------------------------
+
+RUNS = 200
+SOURCES = {
+    "balanced": (lambda: made_up("", 0.5, 1.7, 1.3), 2000, 1.0),
+    "unbalanced": (lambda: made_up("", 0.1, 1.7, 1.0), 10_000, 0.5),
+    "weak scores": (lambda: made_up("", 0.3, 0.6, 0.3), 10_000, 1.0),
+    "several classes": (made_up_classes, 5000, 1.0),
+    "regression": (made_up_numbers, 5000, 1.0),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("delta", [0.0, 1e-6])
+@pytest.mark.parametrize("name", list(SOURCES))
+def test_coverage_of_an_evaluation(name, delta):
+    source, n, epsilon = SOURCES[name]
+    found = measured(source(), n, epsilon, RUNS, delta)
+    wide = ("mae", "r2", "precision")  # they allow for more than is there
+    for measure, line in found.items():
+        print(f"{name}, {measure}: {line['population']:.3f}")
+        assert line["population"] >= 0.90, measure
+        assert line["population"] <= 0.99 or measure in wide, measure

@@ -15,10 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import binom, norm
 
-from sottovoce.audit.threshold import epsilon_lower_bound
 from sottovoce.exceptions import ParameterError
-from sottovoce.privacy.accounting import GaussianAccountant
-from sottovoce.privacy.events import ComposedEvent, GaussianEvent, RandomizedResponseEvent
+from sottovoce.privacy.events import RandomizedResponseEvent
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from support.noise import stream
 
@@ -95,27 +93,6 @@ def test_the_threshold_is_compared_as_a_whole_number(epsilon):
 
 
 # --- what a neighbour can learn ---------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(("epsilon", "noise"), [(0.75, 4.0), (1.5, 2.0)])
-def test_audit_of_a_response_and_a_gaussian(epsilon, noise):
-    """The likelihood ratio of (bit, number) on two tables: below the promise, close to it, above it with lazy coins."""
-    delta, size = 0.02, 400_000
-    promised = GaussianAccountant().epsilon(
-        ComposedEvent((RandomizedResponseEvent(epsilon), GaussianEvent(noise))), delta
-    )
-
-    def found(mechanism):
-        scores = []
-        for seed, label in enumerate((1.0, -1.0)):
-            bits, _ = mechanism.release(np.full(size, label), stream(10 + seed))
-            numbers = 0.5 * label + noise * stream(20 + seed).standard_normal(size)
-            ratio = mechanism.flip_probability / (1.0 - mechanism.flip_probability)
-            scores.append(-bits * math.log(ratio) + numbers / noise**2)
-        return epsilon_lower_bound(*scores, delta=delta)
-
-    assert 0.8 * promised < found(RandomizedResponse(epsilon)) <= promised
-    assert found(Lazy(epsilon)) > promised
 
 
 # --- what remains true on average -------------------------------------------------------------------------------------

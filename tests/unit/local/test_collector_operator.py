@@ -4,6 +4,7 @@ import asyncio
 import base64
 import itertools
 import re
+import socket
 
 import pytest
 from hypothesis import given
@@ -13,6 +14,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from sottovoce.exceptions import ParameterError
 from sottovoce.local.collector import counts as counts_module
 from sottovoce.local.collector.counts import BOUNDS, Counts, Pace
+from sottovoce.local.collector.server import bind
 from sottovoce.local.collector.service import make_app, make_apps
 from sottovoce.local.collector.storage import Row
 from sottovoce.local.collector.tokens import TokenKey, token_hash
@@ -283,3 +285,36 @@ def test_the_page_says_what_is_wrong(store):
     assert "0 % of the 50 reports that are planned for." in text
     assert "<script" not in text
     assert not re.findall(r'(?:src|href)="(?!/|data:,)', text)
+
+
+# --- the listening socket ---------------------------------------------------------------------------------------------
+
+
+def test_accepted_connections_do_not_hold_small_answers_back():
+    """asyncio turns the delay (Nagle's algorithm) off, but for sockets of a named protocol only."""
+    with bind("127.0.0.1", 0) as listener:
+        held_back = []
+
+        async def answer(reader, writer):
+            accepted = writer.get_extra_info("socket")
+            held_back.append(accepted.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY) == 0)
+            writer.close()
+            await writer.wait_closed()
+
+        async def talk():
+            async with await asyncio.start_server(answer, sock=listener):
+                reader, writer = await asyncio.open_connection(*listener.getsockname()[:2])
+                await reader.read()
+                writer.close()
+                await writer.wait_closed()
+
+        asyncio.run(talk())
+    assert held_back == [False]
+
+
+def test_a_port_that_is_taken_is_told():
+    with bind("127.0.0.1", 0) as first:
+        first.listen()
+        port = first.getsockname()[1]
+        with pytest.raises(ParameterError, match=rf"^host .*, port {port}: .*\. Choose another"):
+            bind("127.0.0.1", port)
