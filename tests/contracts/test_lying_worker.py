@@ -24,8 +24,7 @@ from sottovoce.central.parallel import Team
 from sottovoce.central.sums.histograms import CountMagnitudes
 from sottovoce.central.sums.largest_eigenvalue import MAX_GRAM
 from sottovoce.central.sums.passes import ClippedSlopes
-from sottovoce.central.sums.whole_gram import Triangle
-from sottovoce.central.sums.whole_numbers import WholeNumbers
+from sottovoce.central.sums.whole_gram import Triangle, WholeNumbers
 from sottovoce.cluster.keeper import Answer, Call
 from sottovoce.exceptions import ClusterError, DataError
 from sottovoce.losses import Squared

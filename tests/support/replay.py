@@ -32,7 +32,7 @@ from randomgen import AESCounter
 
 from sottovoce.central.data.operation import RowSum
 from sottovoce.central.sums import samples
-from sottovoce.central.sums.passes import ClippedSlopes
+from sottovoce.central.sums.passes import Slopes
 from sottovoce.exceptions import AuditError
 from sottovoce.papers.dp_scd import kernels
 from sottovoce.privacy.events import Event, GaussianEvent, PoissonSampledEvent, compose
@@ -390,7 +390,7 @@ def _replacements(tap: Recorder) -> Iterator[tuple[Any, str, Callable[..., Any]]
         """Let the parties answer in order: a tape has one order."""
         return {name: handled(self.parties[name], raw) for name, raw in requests.items()}
 
-    yield ClippedSlopes, "descend", RowSum.descend  # step by step, where each release is by itself
+    yield Slopes, "descend", RowSum.descend  # step by step, where each release is by itself
     for kind in (GridGaussian, DiscreteLaplace, RandomizedResponse):
         yield through(kind, "release")
     yield through(ExponentialMechanism, "select")

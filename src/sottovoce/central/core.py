@@ -123,7 +123,6 @@ class Driven(Generic[R]):
 
     kept: dict[str, Any] = field(default_factory=dict)  # what was kept and told, by name, for the receipt
     words: list[str] = field(default_factory=list)  # what was released, each once
-    told: set[str | tuple[str, ...]] = field(default_factory=set)  # the words of releases that are among them
     counts: Counter[Event] = field(default_factory=Counter)
     result: R = None  # type: ignore[assignment]
 
@@ -137,17 +136,16 @@ class Driven(Generic[R]):
     def released(self, release: Release) -> None:
         if not release.ask.continues:
             self.counts[release.event] += 1 if release.rule is None else release.rule.n_steps
-        if release.words not in self.told:
-            self.told.add(release.words)
-            words = (release.words,) if isinstance(release.words, str) else release.words
-            self.words.extend(one for one in words if one and one not in self.words)
+        for one in (release.words,) if isinstance(release.words, str) else release.words:
+            if one and one not in self.words:
+                self.words.append(one)
 
-    def note(self, step: "Keep | Tell", value: Any) -> None:
-        place = step.place if isinstance(step, Keep) else None
-        if place is None:
-            self.kept[step.name] = value
-        else:
+    def note(self, step: "Keep | Tell", value: Any) -> Any:
+        if isinstance(step, Keep) and step.place is not None:
             self.kept.setdefault(step.name, []).append(value)
+        else:
+            self.kept[step.name] = value
+        return value
 
 
 def drive(
@@ -234,7 +232,10 @@ def replay(asks: Callable[[], Asked[R]], kept: Mapping[str, Any] | None = None) 
         return None
 
     driven.result = _walk(asks(), driven, answer, slice(1))
-    _refuse_more({} if kept is None else kept, driven.kept)
+    for name, values in driven.kept.items():
+        found = (kept or {}).get(name)
+        if isinstance(values, list) and isinstance(found, list) and len(found) != len(values):
+            raise ParameterError(f"{name} must have {len(values)} values, one for each model; got {found!r}.")
     return driven
 
 
@@ -262,8 +263,7 @@ def _walk(asked: Asked[R], driven: Driven[Any], answer: Callable[[Any], Any], do
                 for event, n in (driven.counts - before).items():
                     driven.counts[event] += n * (len(step.numbers) - len(step.numbers[done]))
             case Keep():
-                found = step.check(step.name, answer(step))
-                driven.note(step, found)
+                found = driven.note(step, step.check(step.name, answer(step)))
             case Tell():
                 driven.note(step, step.value)
             case Change():
@@ -275,12 +275,6 @@ def _walk(asked: Asked[R], driven: Driven[Any], answer: Callable[[Any], Any], do
                     f"a solver yields Release, Steps, Change, Keep, Tell or Shuffle; got {step!r}. An answer leaves "
                     "the rows in a Release."
                 )
-
-
-def _refuse_more(kept: Mapping[str, Any], seen: Mapping[str, Any]) -> None:
-    for name, values in seen.items():
-        if isinstance(values, list) and isinstance(kept.get(name), list) and len(kept[name]) != len(values):
-            raise ParameterError(f"{name} must have {len(values)} values, one for each model; got {kept[name]!r}.")
 
 
 def _found(kept: Mapping[str, Any], step: Keep) -> Any:

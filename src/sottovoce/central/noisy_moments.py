@@ -60,11 +60,6 @@ class NoisyMoments:
         return self.matrix[:-1, -1] / self.label_weight
 
     @property
-    def label_square(self) -> float:
-        """Noisy t't."""
-        return float(self.matrix[-1, -1]) / self.label_weight**2
-
-    @property
     def radius(self) -> float:
         """What the norm of the noise in X'X hardly ever exceeds."""
         return radius_of_noise(self.noise_std, len(self.gram))
@@ -100,7 +95,8 @@ class NoisyMoments:
         estimates = raw - v * inverse @ (np.trace(inverse) * raw + inverse @ raw)
         square = float(estimates @ estimates)
         noise = (v / self.label_weight**2 + v * square) * np.eye(d) + v * np.outer(estimates, estimates)
-        residual = self.label_square - float(self.cross @ raw) + float(np.sum(inverse * noise))
+        label_square = float(self.matrix[-1, -1]) / self.label_weight**2
+        residual = label_square - float(self.cross @ raw) + float(np.sum(inverse * noise))
         floor = self.noise_std * (1.0 / self.label_weight**2 + square)
         variance = max(residual / (n_rows - d), floor / n_rows)
         # M (variance A + N) M with the noisy A: the first part is variance M

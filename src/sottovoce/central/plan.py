@@ -21,8 +21,7 @@ from sottovoce.central.core import Asked, replay
 from sottovoce.central.data.operation import Change
 from sottovoce.central.data.part import RowUnit
 from sottovoce.central.released_norm import NormRelease, largest_norm
-from sottovoce.central.sums.whole_gram import MAX_WEIGHTS
-from sottovoce.central.sums.whole_numbers import MOST_ROWS
+from sottovoce.central.sums.whole_gram import MAX_WEIGHTS, MOST_ROWS
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Loss, Multinomial
 from sottovoce.privacy.adjacency import Adjacency, Neighbours, checked_max_rows, unit_of

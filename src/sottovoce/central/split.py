@@ -29,7 +29,7 @@ from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, shared
 
 AFTER_STEPS: Final = "the weights after every step (the model is an average of them)"
 State = tuple[Vector, ...]  # the point where a model is, and whatever else its steps need
@@ -112,6 +112,7 @@ def label_location_and_scale(
     return location, kept
 
 
+@shared
 def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
     """Return the mechanism of each of some counts that cost ``mu`` together."""
     multiplier, count = math.sqrt(n_counts) / mu, neighbours.count

@@ -4,7 +4,7 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cache, lru_cache, partial
 from typing import Any, ClassVar, Final, Generic, NamedTuple, Self, TypeVar
 
@@ -91,13 +91,12 @@ class Circumstances(NamedTuple):
         before = (_BEFORE.format(", ".join(self.steps)),) if self.steps else ()
         steps, (first, *rest) = {STEPS: list(self.steps)} if self.steps else {}, _NOT_COVERED
         others = (first, _OF_PERSONS if is_of_persons(unit) else _OF_ROWS, *rest)
-        made = make_receipt(
+        return make_receipt(
             epsilon=plan.promised_epsilon, delta=plan.delta, adjacency=plan.adjacency, unit=unit, seeded=self.seeded,
-            private=plan.is_private, charge=self.charge, model=self.model,
+            private=plan.is_private, charge=self.charge, model=self.model, fits=None if self.fits == 1 else self.fits,
             parameters={**parameters, **steps, **last},
             not_covered=(*before, *exceptions, *others) if plan.is_private else (), **said,
         )  # fmt: skip
-        return made if self.fits == 1 else replace(made, fits=self.fits)
 
 
 class Written:
@@ -161,10 +160,10 @@ class Run(Generic[PlanT]):
 
     def commit(self, event: Event) -> Circumstances:
         """Make the charge final with what was released."""
-        if self.charge is None:
-            return Circumstances(self.streams.seeded, self.steps, fits=self.fits)
-        self.charge.commit(event)
-        return Circumstances(self.streams.seeded, self.steps, self.charge.charge, fits=self.fits)
+        if self.charge is not None:
+            self.charge.commit(event)
+        charge = None if self.charge is None else self.charge.charge
+        return Circumstances(self.streams.seeded, self.steps, charge, fits=self.fits)
 
 
 # parameters of whatever fits a table itself: models, scaler and pipeline
@@ -294,7 +293,8 @@ class PrivateEstimator(BaseEstimator, ABC, Generic[PlanT]):  # type: ignore[misc
         plan = plan_for(*(size or (1, 1)), models or 1)  # every parameter is checked before the data are looked at
         charged = (self.ledger is not None or self.dataset is not None) and is_charged(self.ledger, self.dataset)
         streams, steps = Streams(None if asked.is_seeded else self.random_state), asked.steps if plan.is_private else ()
-        refuse_no_table(X)
+        if size is None:
+            refuse_no_table(X)
         self._check_table(X, plan)
         if not charged:
             if plan.is_private and size and models:
@@ -403,7 +403,8 @@ def absent(message: str) -> Any:
 def size_before_reading(X: Any, least: int = 1) -> tuple[int, int] | None:
     """Return the public size; None for what is no table or has too few rows, which is refused where it is read."""
     try:
-        refuse_no_table(X)
+        if not reading.is_plain(X):
+            refuse_no_table(X)
         size = public_size(X)
     except (TypeError, ValueError):
         return None

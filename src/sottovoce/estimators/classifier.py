@@ -66,26 +66,22 @@ class DPLinearClassifier(ClassifierMixin, DPLinearEstimator):  # type: ignore[mi
     def planned_models(self) -> int:
         return self.known_models() or _n_models(getattr(self, "classes_", ()))
 
-    def _take_classes(self, known: NDArray[Any]) -> None:
-        """Refuse one class only, and warn that classes were read from the labels."""
-        if len(known) < 2:
-            raise DataError(
-                f"y has one class only or none ({known.tolist()!r}): a classifier needs two. If another class exists "
-                "and is absent by chance, state the public list: classes=[...]."
-            )
-        if self.epsilon != math.inf:
-            warn_of_privacy(
-                f"classes were read from y ({known.tolist()!r}) and are taken to be public knowledge; the receipt "
-                "says so. Give classes=[...] to state them."
-            )
-
     def read_labels(self, holder: Holder) -> None:
         names = self.public_classes()
         if isinstance(holder, Part) and holder.labels is not None:
             _refuse_no_classes(holder.labels)
         if names is None:
             names = holder.ask(FindClasses())
-            self._take_classes(names)
+            if len(names) < 2:
+                raise DataError(
+                    f"y has one class only or none ({names.tolist()!r}): a classifier needs two. If another class "
+                    "exists and is absent by chance, state the public list: classes=[...]."
+                )
+            if self.epsilon != math.inf:
+                warn_of_privacy(
+                    f"classes were read from y ({names.tolist()!r}) and are taken to be public knowledge; the receipt "
+                    "says so. Give classes=[...] to state them."
+                )
         if names.dtype.kind == "f" and np.any(names % 1.0):
             _refuse_no_classes(names)
         rule = ClassLabels(names)

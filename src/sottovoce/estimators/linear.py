@@ -26,7 +26,7 @@ from sottovoce.central.data.labels import Targets
 from sottovoce.central.data.lengths import measure_rows
 from sottovoce.central.data.operation import Change, Holder
 from sottovoce.central.data.streamed import RemoteTable, StreamedTable
-from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts, Unpenalised
+from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts
 from sottovoce.estimators.base import (
     ADJACENCY,
     MAX_ROWS,
@@ -282,16 +282,13 @@ class DPLinearEstimator(PrivateEstimator[Plan]):
         self.coef_, self.intercept_ = self._unscaled(plan, solution.weights)
         if self._estimates is not None:
             found = solution.unpenalised
-            values = (None, None) if found is None else self._in_own_units(plan, solution, found)
+            values: list[Any] = [None, None]
+            if found is not None:
+                coef, last = self._unscaled(plan, np.stack([found.estimates, found.standard_errors]))
+                last[0] += self._offset(solution)
+                values = [np.append(*one) for one in zip(coef, last, strict=True)] if self.fit_intercept else list(coef)
             for name, value in zip((self._estimates, "standard_errors_"), values, strict=True):
                 setattr(self, name, value)
-
-    def _in_own_units(self, plan: Plan, solution: Solution, found: Unpenalised) -> tuple[Vector, Vector]:
-        """Return unpenalised coefficients and standard errors, the intercept last where there is one."""
-        coef, intercept = self._unscaled(plan, np.stack([found.estimates, found.standard_errors]))
-        if not self.fit_intercept:
-            return coef[0], coef[1]
-        return np.append(coef[0], intercept[0] + self._offset(solution)), np.append(coef[1], intercept[1])
 
     def _offset(self, solution: Solution) -> float:
         """Return what is added to every prediction."""

@@ -41,6 +41,7 @@ def make_receipt(
     accountant: str | None = None,
     charge: Charge | None = None,
     model: str | None = None,
+    fits: int | None = None,
 ) -> Guarantee:
     """Return a receipt; day, version, accountant and the exceptions that every receipt has are filled in here.
 
@@ -76,6 +77,7 @@ def make_receipt(
         if charge is None
         else {"ledger": charge.ledger, "dataset": charge.dataset, "charge": charge.charge, "entry": charge.hash},
         model=model,
+        fits=fits,
     )
 
 

@@ -17,7 +17,7 @@ from scipy.stats import beta, binom, norm
 
 from sottovoce.audit import epsilon_lower_bound
 from sottovoce.central.data.operation import RowSum
-from sottovoce.central.sums.passes import ClippedSlopes
+from sottovoce.central.sums.passes import Slopes
 from sottovoce.privacy.accounting import GaussianAccountant, gaussian_epsilon
 from sottovoce.privacy.events import RandomizedResponseEvent, RepeatedEvent
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
@@ -185,7 +185,7 @@ def note_releases(patch: pytest.MonkeyPatch, factor: float) -> list[Shown]:
         return value, event
 
     patch.setattr(GridGaussian, "release", release)
-    patch.setattr(ClippedSlopes, "descend", RowSum.descend)  # step by step, where each release is by itself
+    patch.setattr(Slopes, "descend", RowSum.descend)  # step by step, where each release is by itself
     return seen
 
 

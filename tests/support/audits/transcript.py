@@ -9,7 +9,7 @@ import math
 import numpy as np
 
 from sottovoce.central.data.operation import RowSum
-from sottovoce.central.sums.passes import ClippedSlopes
+from sottovoce.central.sums.passes import Slopes
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 from sottovoce.privacy.mechanisms.randomized_response import RandomizedResponse
 from support.audits.audit import Ratios
@@ -29,7 +29,7 @@ class Transcript:
         monkeypatch.setattr(RandomizedResponse, "_threshold", property(lambda one: int(factor * threshold(one))))
         monkeypatch.setattr(GridGaussian, "release", lambda *given: self.noisy(*given))
         monkeypatch.setattr(RandomizedResponse, "release", lambda *given: self.answered(*given))
-        monkeypatch.setattr(ClippedSlopes, "descend", RowSum.descend)  # step by step, where each release is by itself
+        monkeypatch.setattr(Slopes, "descend", RowSum.descend)  # step by step, where each release is by itself
 
     def noisy(self, mechanism, ticks, noise):
         draw = self.gaussian

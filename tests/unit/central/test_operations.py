@@ -27,7 +27,7 @@ from sottovoce.central.data.part import Part, norms_within
 from sottovoce.central.data.row_memory import DUAL, DUAL_BEFORE, LABEL, WEIGHT, OnDisk, RowMemory
 from sottovoce.central.parallel import Team
 from sottovoce.central.sums.clipped_sums import clipped_sum
-from sottovoce.central.sums.passes import AcceleratedPass, ClippedSlopes
+from sottovoce.central.sums.passes import AcceleratedPass, ClippedSlopes, JointSlopes
 from sottovoce.exceptions import DataError
 from sottovoce.losses import Logistic
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
@@ -71,21 +71,21 @@ def test_sums_are_the_same_for_any_cut(ends, seed):
 @given(
     n=st.integers(1, 200), steps=st.integers(1, 70), last=st.integers(1, 70), seed=st.integers(0, 99),
     far=st.sampled_from([1.0, 1e41]), back=st.sampled_from([0.0, 0.3]), over=st.sampled_from([1.0, 3.0]),
-    width=st.sampled_from([1, 4]), constant=st.sampled_from([0.0, 0.2]),
+    width=st.sampled_from([1, 3, 12]), entry=st.sampled_from([0.0, 0.2]), k=st.sampled_from([1, 3, 9]),
 )  # fmt: skip
-def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back, over, width, constant, seed, form):
+def test_compiled_steps_are_those_of_python_bit_by_bit(n, steps, last, far, back, over, width, entry, k, seed, form):
     """Of all rows at once and of rows in parts, with points beyond what rows can hold."""
     clip, found, told = 0.05, [], []
     rule = StepRule(-float(n), 0.8, 0.2, back, far, over, steps, min(last, steps))
     mechanism = clipped_sum(Neighbours(Adjacency.ADD_REMOVE), clip, 0.5).mechanism
-    wide = np.tile(X[:n], width)
-    table, labels = form(wide), TWO[:n] == "yes"
+    table, labels = form(np.tile(X[:n], 4)[:, :width].copy()), np.arange(n) % max(2, k)
+    start, unit = np.full((k, 1), 0.25), 1.0 / mechanism.tick
+    ask = ClippedSlopes(Logistic(), start[0], clip, unit) if k == 1 else JointSlopes(start, clip, unit)
     at_once = Part(table, Team(1, None))
     at_once.memory.set(LABEL, labels)
     for rows in (at_once, cut(table, labels, [n // 3])):
-        for one in (MeasureRows(), ScaleRows(2.0, constant), Targets(against_rest=1), BeginModel(0)):
+        for one in (MeasureRows(), ScaleRows(2.0, entry), Targets(1 if k == 1 else None), BeginModel(0)):
             rows.ask(one)
-        ask = ClippedSlopes(Logistic(), np.full(1, 0.25), clip, 1.0 / mechanism.tick)
         seen = []
         with np.errstate(all="ignore"):
             noise = np.random.default_rng(seed)

@@ -13,8 +13,7 @@ from sottovoce.central.data.labels import hold
 from sottovoce.central.data.lengths import make_rows
 from sottovoce.central.parallel import Team, team
 from sottovoce.central.sums import whole_gram
-from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products, gram_mechanism, moments_mechanism
-from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum, most_rows
+from sottovoce.central.sums.whole_gram import Gram, LabelColumn, Products, WholeNumbers, WholeSum, moments_mechanism
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.mechanisms.gaussian import rounding_norm
@@ -159,7 +158,7 @@ def test_a_growing_sum_is_exact_whatever_is_added_and_however_wide_it_is(steps, 
 
 
 def test_rounding_errors_are_bounded_for_ten_times_a_stand_in():
-    assert {one: most_rows(7, one) for one in Adjacency} == {
+    assert {one: whole_gram.most_rows(7, one) for one in Adjacency} == {
         Adjacency.ADD_REMOVE: 70, Adjacency.REPLACE_ONE: 7, Adjacency.ZERO_OUT: 7
     }  # fmt: skip
 
@@ -176,8 +175,8 @@ def test_the_noise_covers_the_rounding_of_finished_sums_and_no_more(n, length, m
     largest, deviation = n * length / mechanism.tick, 1.0 / mu / mechanism.tick
     assert largest < 2**59 and 2**29.9 * (largest < 2**58) < deviation < 2**31
     for one in map(Neighbours, Adjacency):
-        given = {"square": one.square_factor, "length": 1.0, "n_rows": most_rows(n, one.adjacency), "mu": mu}
-        assert gram_mechanism(9, n, one, mu) == moments_mechanism(9, **given)
+        given = {"square": one.square_factor, "length": 1.0, "n_rows": whole_gram.most_rows(n, one.adjacency), "mu": mu}
+        assert whole_gram.gram_mechanism(9, n, one, mu) == moments_mechanism(9, **given)
 
 
 def test_numbers_that_are_none_count_as_zero():

@@ -3,7 +3,6 @@
 What each model of a fit is trained on follows from them by a public rule.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Generator, Sequence
 from contextlib import closing
 from dataclasses import dataclass
@@ -35,24 +34,8 @@ class BadLabels(NamedTuple):
     kind: str  # of numpy's types, of all labels
 
 
-class LabelRule(ABC):
-    """How labels become numbers: a public rule."""
-
-    @property
-    @abstractmethod
-    def dtype(self) -> Any: ...
-
-    @abstractmethod
-    def read(self, values: NDArray[Any]) -> tuple[NDArray[Any], NDArray[np.bool_]]:
-        """Return the numbers for some labels, and which of these are bad."""
-
-    @abstractmethod
-    def refuse(self, bad: BadLabels) -> None:
-        """Raise that some labels break the rule."""
-
-
 @dataclass(frozen=True)
-class NumberLabels(LabelRule):
+class NumberLabels:
     """Numbers, clipped to public bounds, around a public middle, in a public unit."""
 
     model: str  # who asks, for messages
@@ -82,7 +65,7 @@ class NumberLabels(LabelRule):
 
 
 @dataclass(frozen=True, eq=False)
-class ClassLabels(LabelRule):
+class ClassLabels:
     """Classes of a public list; the numbers are the places in it."""
 
     names: NDArray[Any]  # sorted
@@ -122,7 +105,7 @@ class ClassLabels(LabelRule):
 class ReadLabels(Operation[BadLabels]):
     """Reads the label of each row into the column `LABEL`."""
 
-    rule: LabelRule
+    rule: NumberLabels | ClassLabels  # how labels become numbers, in public
 
     effect = Effect.LASTING
 

@@ -3,6 +3,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -177,4 +178,15 @@ class CountWithin(Count):
     reads = (DIVISOR,)
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
-        return np.array([np.count_nonzero(norms_within(views[0], part.constant) <= self.bound)], np.int64)
+        return np.array([np.count_nonzero(views[0] <= _largest_within(self.bound, part.constant))], np.int64)
+
+
+@lru_cache(maxsize=256)
+def _largest_within(bound: float, constant: float) -> float:
+    """Return the largest divisor of a row that is within the bound: `norms_within` never falls from one to the next."""
+    low, high = 0, int(np.float64(1.0).view(np.int64))  # doubles of one sign are in the order of their bits
+    while low < high:
+        middle = (low + high + 1) // 2
+        is_within = norms_within(np.array(middle).view(np.float64), constant) <= bound
+        low, high = (middle, high) if is_within else (low, middle - 1)
+    return float(np.int64(low).view(np.float64))

@@ -7,6 +7,7 @@ ranges, as those of `sottovoce.central.kernels.passes`.
 import numpy as np
 
 from sottovoce._compiling import ALLOCATING, njit
+from sottovoce.central.kernels.passes import move, start
 from sottovoce.central.kernels.rows import BLOCK, workspace
 from sottovoce.central.kernels.scaled import add_terms, clipped, consecutive, predict
 from sottovoce.losses._compiled import exp_below_zero
@@ -92,16 +93,9 @@ def joint_pass(  # type: ignore[no-untyped-def]
             add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, total[k])
 
 
-@njit(**ALLOCATING)
-def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ignore[no-untyped-def]
-    """Sum (e_y - softmax(W x)) x' of the rows lo to hi, what the loss falls along, each term clipped, in ticks.
-
-    Arguments are those of `joint_pass`, without a memory: |e_y - softmax(W x)|, cut as one vector, times the row's norm
-    is at most ``clip``.
-    """
-    n_classes = w.shape[0]
-    places, _, factor = workspace(rows.X)
-    step, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
+@njit(inline="always")
+def _add_slopes(rows, y, w, clip, ticks_per_unit, lo, hi, room, step, top, whole, total):  # type: ignore[no-untyped-def]
+    n_classes, (places, _, factor) = w.shape[0], room
     for first in range(lo, hi, BLOCK):
         count, scale, divisor = consecutive(rows, first, hi, places)
         _predict_shares(rows, scale, w, count, places, step, top, whole)
@@ -112,3 +106,39 @@ def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ig
             _cut(step, r, bound)
         for k in range(n_classes):
             add_terms(rows, scale, places, count, step[k], ticks_per_unit, factor, total[k])
+
+
+@njit(**ALLOCATING)
+def joint_gradient(rows, y, w, clip, ticks_per_unit, lo, hi, total):  # type: ignore[no-untyped-def]
+    """Sum (e_y - softmax(W x)) x' of the rows lo to hi, what the loss falls along, each term clipped, in ticks.
+
+    Arguments are those of `joint_pass`, without a memory: |e_y - softmax(W x)|, cut as one vector, times the row's norm
+    is at most ``clip``.
+    """
+    step, top, whole = np.empty((w.shape[0], BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
+    _add_slopes(rows, y, w, clip, ticks_per_unit, lo, hi, workspace(rows.X), step, top, whole, total)
+
+
+@njit(**ALLOCATING)
+def joint_descend(  # type: ignore[no-untyped-def]
+    rows, y, clip, ticks_per_unit, tick, drawn, rule, first, largest, w, total, point, along, added
+):
+    """Take steps as `sottovoce.central.kernels.passes.descend` does, for all classes at once.
+
+    The exact sums over classes are 0, so what the noise makes of them is taken off.
+    """
+    room, (n_classes, width) = workspace(rows.X), total.shape
+    slopes, top, whole = np.empty((n_classes, BLOCK)), np.empty(BLOCK), np.empty(BLOCK)
+    for step in range(drawn.shape[0]):
+        for c in range(n_classes):
+            start(point[c], largest, w[c], total[c])
+        _add_slopes(rows, y, w, clip, ticks_per_unit, 0, y.shape[0], room, slopes, top, whole, total)
+        is_last = first + step >= rule.n_steps - rule.n_last
+        for k in range(width):
+            mean = np.float64(total[0, k] + drawn[step, 0, k]) * tick
+            for c in range(1, n_classes):
+                mean += np.float64(total[c, k] + drawn[step, c, k]) * tick
+            mean /= n_classes
+            for c in range(n_classes):
+                noisy = np.float64(total[c, k] + drawn[step, c, k]) * tick - mean
+                move(noisy, rule, is_last, k, point[c], along[c], added[c])

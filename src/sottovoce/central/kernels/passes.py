@@ -157,6 +157,20 @@ def gradient_at(rows, y, w, clip, ticks_per_unit, loss, lo, hi, total):  # type:
     _add_gradients(rows, y, w, clip, ticks_per_unit, loss, lo, hi, workspace(rows.X), total)
 
 
+@njit(inline="always")
+def start(point, largest, w, total):  # type: ignore[no-untyped-def]
+    for k in range(total.shape[0]):
+        w[k] = largest if point[k] > largest else -largest if point[k] < -largest else point[k]
+        total[k] = 0
+
+
+@njit(inline="always")
+def move(noisy, rule, is_last, k, point, along, added):  # type: ignore[no-untyped-def]
+    along[k] = rule.kept * along[k] + rule.moved * (noisy / rule.divisor - rule.back * point[k])
+    point[k] = (point[k] + rule.far * along[k]) / rule.over
+    added[k] += point[k] if is_last else 0.0
+
+
 @njit(**JIT)
 def descend(  # type: ignore[no-untyped-def]
     rows, y, clip, ticks_per_unit, loss, tick, drawn, rule, first, largest, w, total, point, along, added
@@ -169,16 +183,12 @@ def descend(  # type: ignore[no-untyped-def]
     """
     room = workspace(rows.X)
     for step in range(drawn.shape[0]):
-        for k in range(total.shape[0]):
-            w[k] = largest if point[k] > largest else -largest if point[k] < -largest else point[k]
-            total[k] = 0
+        start(point, largest, w, total)
         _add_gradients(rows, y, w, clip, ticks_per_unit, loss, 0, y.shape[0], room, total)
         is_last = first + step >= rule.n_steps - rule.n_last
         for k in range(total.shape[0]):
             noisy = np.float64(total[k] + drawn[step, k]) * tick  # so few rows add up to less than 2^61
-            along[k] = rule.kept * along[k] + rule.moved * (noisy / rule.divisor - rule.back * point[k])
-            point[k] = (point[k] + rule.far * along[k]) / rule.over
-            added[k] += point[k] if is_last else 0.0
+            move(noisy, rule, is_last, k, point, along, added)
 
 
 @njit(**JIT)

@@ -176,13 +176,6 @@ class AcceleratedPlan(Plan):
             share *= max(1.0, min(hurry**2, needed))
         return share * scales.label / condition
 
-    def momentum_for(self, step: int, scales: Scales) -> float:
-        """Return beta of a pass."""
-        # with more, steps swing past the penalised optimum, and bring noise together that needs not come
-        root = math.sqrt(damping_for(self.facts, scales.eigenvalue))
-        noisy = max(0.0, 1.0 - _LITTLE / math.sqrt(self.split.model * self.n_samples))
-        return min(step / (step + 3.0), noisy, (1.0 - root) / (1.0 + root))
-
     def train(self) -> Asked[Solution]:
         facts, split, loss = self.facts, self.split, self.loss
         scales = yield from split.scales()
@@ -192,11 +185,13 @@ class AcceleratedPlan(Plan):
         sums = person_sum(facts, self.clip_for(scales), math.sqrt(passes * self.n_models) / split.steps)
         yield Tell("passes", passes)
         yield Tell("noise multiplier of a pass", sums.mechanism.noise_multiplier)
-        ticks = sums.ticks_per_unit
+        ticks, root = sums.ticks_per_unit, math.sqrt(damping)
+        # with more momentum, steps swing past the penalised optimum, and bring noise together that needs not come
+        most = min(max(0.0, 1.0 - _LITTLE / math.sqrt(split.model * self.n_samples)), (1.0 - root) / (1.0 + root))
 
         def step(number: int, state: State, done: tuple[int, int]) -> Asked[State]:
             v, before = state
-            momentum = self.momentum_for(number, scales)
+            momentum = min(number / (number + 3.0), most)
             v, before = v + momentum * (v - before), v
             one_pass = AcceleratedPass(loss, v / unit, momentum, ratio, damping, sums.clip, ticks)
             return v + (yield Release(_AFTER_PASSES, one_pass, sums.mechanism, done)), before

@@ -53,7 +53,7 @@ from sottovoce.central.data.operation import StepRule
 from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts
 from sottovoce.central.solvers.sgd import AVERAGED, Walk
 from sottovoce.central.split import AFTER_STEPS, Split, unshortened
-from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
+from sottovoce.central.sums.clipped_sums import SumOfTargets, clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes, JointSlopes
 from sottovoce.losses import Logistic
 
@@ -110,11 +110,6 @@ class DescentPlan(_FullBatches):
         """How far the steps go in all; it follows from public facts."""
         return Walk(self.facts, self.split.model)
 
-    @property
-    def labels(self) -> ClippedSum:
-        """How the sum of the labels is released."""
-        return clipped_sum(self.neighbours, 1.0, 1.0 / (self.split.whole * math.sqrt(_SHARE)))
-
     def details(self) -> dict[str, object]:
         walk = self.walk
         return {
@@ -127,7 +122,7 @@ class DescentPlan(_FullBatches):
         facts, walk, start = self.facts, self.walk, np.zeros(self.n_weights)
         yield BeginModel(0)
         if self.split.others:
-            labels = self.labels
+            labels = clipped_sum(self.neighbours, 1.0, 1.0 / (self.split.whole * math.sqrt(_SHARE)))
             ask = SumOfTargets(labels.clip, labels.ticks_per_unit)
             (noisy,) = yield Release(_BASE_RATE, ask, labels.mechanism)
             start[-1] = log_odds(noisy / self.n_samples, labels.mechanism.noise_std / self.n_samples) / facts.entry

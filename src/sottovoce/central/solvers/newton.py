@@ -146,16 +146,11 @@ class NewtonPlan(Plan):
     def gram_mechanism(self) -> GridGaussian:
         return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self.mu_gram)
 
-    @property
-    def least_eigenvalue(self) -> float:
-        """What eigenvalues of the noisy matrix are kept above."""
-        return self.schedule.least_eigenvalue(self.gram_mechanism.noise_std)
-
     def train(self) -> Asked[Solution]:
         split, schedule = self.split, self.schedule
         scales = yield from split.scales()
         matrix = yield from gram(self.gram_mechanism, "X'X of the scaled rows, noisy")
-        curvature = Curvature(matrix, self.least_eigenvalue, self.penalty)
+        curvature = Curvature(matrix, schedule.least_eigenvalue(self.gram_mechanism.noise_std), self.penalty)
         seen = replace(scales, eigenvalue=curvature.largest / self.n_samples)
         sums, weights = self.sums, []
         for model in range(self.n_models):

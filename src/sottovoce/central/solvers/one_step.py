@@ -44,7 +44,6 @@ from sottovoce.central.sums.clipped_sums import ClippedSum, clipped_sum
 from sottovoce.central.sums.passes import ClippedSlopes
 from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.losses import Logistic, Loss
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian
 
 _MATRIX: Final = "X'VX at the weights so far, noisy, with V the variance of each label by the model"
 _GRADIENTS: Final = "the gradient of the log-likelihood at two points, noisy"
@@ -90,12 +89,6 @@ class OneStepPlan(NewtonPlan):
         }
 
     @property
-    def information_mechanism(self) -> GridGaussian:
-        """What releases four times X'VX: then no row is lengthened by the root of V."""
-        mu = self.split.whole * math.sqrt(_INFORMATION_SHARE)
-        return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, mu)
-
-    @property
     def gradients(self) -> Sequence[ClippedSum]:
         """How the gradients are released; no row's is longer than the row."""
         mus = (self.split.whole * math.sqrt(share) for share in _GRADIENT_SHARES)
@@ -103,7 +96,9 @@ class OneStepPlan(NewtonPlan):
 
     def train(self) -> Asked[Solution]:
         pilot = yield from super().train()
-        (point,), mechanism = pilot.weights, self.information_mechanism
+        (point,), mu = pilot.weights, self.split.whole * math.sqrt(_INFORMATION_SHARE)
+        # of four times X'VX: then no row is lengthened by the root of V
+        mechanism = gram_mechanism(self.n_weights, self.n_samples, self.neighbours, mu)
         information = 0.25 * (yield from gram(mechanism, _MATRIX, at=point))
         noise = 0.25 * mechanism.noise_std
         values, vectors = np.linalg.eigh(information)

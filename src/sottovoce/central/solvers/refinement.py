@@ -57,7 +57,7 @@ from sottovoce.central.sums.whole_gram import gram, gram_mechanism
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 from sottovoce.privacy.adjacency import Neighbours
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, counts_mechanism
+from sottovoce.privacy.mechanisms.gaussian import counts_mechanism
 
 # Shares of mu^2; the passes have what is left. Chosen on public data, see docs/privacy/refinement.md.
 _LOCATION: Final = 0.02
@@ -141,10 +141,6 @@ class RefinementPlan(Plan):
     def _share(self, share: float) -> float:
         return self.split.whole * math.sqrt(share)
 
-    @property
-    def gram_mechanism(self) -> GridGaussian:
-        return gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self._share(_GRAM))
-
     def train(self) -> Asked[Solution]:
         assert self.label_bound is not None
         scales, location = (yield from self.split.scales()), 0.0
@@ -152,7 +148,8 @@ class RefinementPlan(Plan):
             mu = self._share(_LOCATION) / math.sqrt(_LOCATION_COUNTS)
             counting = counts_mechanism(1, self.neighbours.count, mu)
             location = yield from median(self.n_samples, self.label_bound, counting, _WHERE)
-        mechanism, widest = self.gram_mechanism, self.label_bound + abs(location)
+        mechanism = gram_mechanism(self.n_weights, self.n_samples, self.neighbours, self._share(_GRAM))
+        widest = self.label_bound + abs(location)
         matrix = yield from gram(mechanism, "X'X of the scaled rows, noisy")
         filtered = _Filter(matrix, mechanism.noise_std, self.alpha_scaled * self.n_samples, self.passes)
         yield BeginModel(0, location)
@@ -245,20 +242,19 @@ class Distances:
         both = np.stack([self.above, self.below])
         counts = 0.5 * np.repeat(both, 2, axis=1)  # a bin's rows are taken to lie in its halves alike
         believed = np.where(np.repeat(both, 2, axis=1) > _BELIEVED * self.noise_std, counts, 0.0)
-        middles = self.clips * 2.0**-0.25
-        best, least = float(self.clips[-1]), math.inf
-        for place, clip in enumerate(self.clips):
-            beyond = slice(place + 1, None)
-            kept = 1.0 - float(believed[:, beyond].sum()) / n_public
-            # what is not seen beyond must be seen within, or noise hides it all
-            seen = float(counts[:, : place + 1].sum()) / n_public
-            if kept < _KEPT or seen < 0.3 * _KEPT:
-                continue
-            cut_off = float((believed[0, beyond] - believed[1, beyond]) @ (middles[beyond] - clip)) / n_public
-            error = (clip / kept) ** 2 * noise_gain / n_public + _BIAS * (cut_off / length) ** 2
-            if error < least:
-                best, least = float(clip), error
-        return best
+        middles, more = self.clips * 2.0**-0.25, believed[0] - believed[1]
+        kept = 1.0 - _beyond(believed.sum(axis=0)) / n_public
+        cut_off = (_beyond(more * middles) - _beyond(more) * self.clips) / n_public
+        error = (self.clips / np.maximum(kept, _KEPT)) ** 2 * noise_gain / n_public + _BIAS * (cut_off / length) ** 2
+        # what is not seen beyond must be seen within, or noise hides it all
+        seen = np.cumsum(counts.sum(axis=0)) / n_public
+        error[(kept < _KEPT) | (seen < 0.3 * _KEPT)] = math.inf
+        return float(self.clips[error.argmin() if np.any(error < math.inf) else -1])
+
+
+def _beyond(counts: Vector) -> Vector:
+    """Return the sum of what comes after each entry."""
+    return np.append(np.cumsum(counts[:0:-1])[::-1], 0.0)
 
 
 def distances(w: Vector | None, widest: float, neighbours: Neighbours, mu: float) -> Asked[Distances]:

@@ -32,8 +32,7 @@ from sottovoce.central.noisy_moments import NoisyMoments
 from sottovoce.central.plan import Plan, Solution, Takes, Unpenalised
 from sottovoce.central.split import Scales, Split
 from sottovoce.central.sums.clipped_sums import ClippedSum, SumOfTargets, clipped_sum
-from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism
-from sottovoce.central.sums.whole_numbers import most_rows
+from sottovoce.central.sums.whole_gram import LabelColumn, gram, moments_mechanism, most_rows
 from sottovoce.exceptions import ParameterError
 from sottovoce.losses import Squared
 from sottovoce.privacy.adjacency import Adjacency

@@ -13,7 +13,7 @@ from sottovoce.central.data.part import Part
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.kernels.calls import MOST_TICKS
 from sottovoce.privacy.adjacency import Neighbours
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, shared
 
 Ticks = NDArray[np.int64]
 
@@ -41,6 +41,7 @@ def clipped_sum(neighbours: Neighbours, clip: float, noise_multiplier: float) ->
     return ClippedSum(clip, clipped_mechanism(neighbours.sum_factor * clip, clip, noise_multiplier))
 
 
+@shared
 def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: float) -> GridGaussian:
     """Return the mechanism that releases what is made of terms, each at most ``clip`` long, in ticks.
 
@@ -52,7 +53,7 @@ def clipped_mechanism(l2_sensitivity: float, clip: float, noise_multiplier: floa
     sensitivity = l2_sensitivity * ROUNDING_SLACK
     countable = power_of_two_below(clip) * 2.0**-_TICK_BITS
     useful = power_of_two_below(noise_multiplier * sensitivity) * 2.0**-_USEFUL_BITS
-    return GridGaussian(sensitivity, noise_multiplier, tick=max(countable, useful))
+    return GridGaussian(sensitivity, noise_multiplier, max(countable, useful))
 
 
 @dataclass(frozen=True)

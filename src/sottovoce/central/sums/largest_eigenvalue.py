@@ -25,10 +25,9 @@ from sottovoce._validation import number
 from sottovoce.central.core import Asked, Keep, Release, Shuffle
 from sottovoce.central.data.operation import Columns, Ticks
 from sottovoce.central.data.part import Part, Rows
-from sottovoce.central.sums.whole_gram import Given, Gram, Triangle
-from sottovoce.central.sums.whole_numbers import most_rows
+from sottovoce.central.sums.whole_gram import Given, Gram, Triangle, most_rows
 from sottovoce.privacy.adjacency import Neighbours
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, shared, to_ticks
 
 EIGENVALUE: Final = "lambda_max (noisy)"  # its name in the receipt
 _WORDS: Final = "lambda_max of X'X/n of the scaled rows: a noisy upper estimate"
@@ -47,6 +46,7 @@ _ENTRIES: Final = 2**22  # of rows in doubles, stored ones alone where they are 
 _FEWEST, _MOST = 32, 2**14  # rows
 
 
+@shared
 def eigenvalue_mechanism(width: int, n_public: int, neighbours: Neighbours, mu: float) -> GridGaussian:
     """Return the mechanism that releases lambda_max of X'X, or of projected rows, from public facts.
 

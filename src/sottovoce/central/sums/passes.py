@@ -99,19 +99,14 @@ class NewtonPass(RowSum):
         passes.newton_pass(rows, y, a, self.w, self.share, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
 
 
-@dataclass(frozen=True, eq=False)
-class ClippedSlopes(RowSum):
-    """The sum of the clipped gradients at a point."""
+class Slopes(RowSum):
+    """The sum of the clipped slopes of a loss at a point; steps on few rows are compiled, whatever the loss is."""
 
-    loss: Loss
-    w: NDArray[Any]  # of shape (n_weights,); released
-    clip: float  # bound on a row's term
+    w: NDArray[Any]
+    clip: float
     ticks_per_unit: float
 
     reads = (TARGET,)
-
-    def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
-        passes.gradient_at(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
 
     def descend(
         self, holder: Holder, mechanism: Any, rule: StepRule, noise: np.random.Generator,
@@ -120,16 +115,32 @@ class ClippedSlopes(RowSum):
         """Do the same for few rows in compiled steps: a step of Python takes longer than such rows."""
         if not isinstance(holder, Part) or (rows := holder.few) is None:
             return super().descend(holder, mechanism, rule, noise, progress)
-        width, dtype = holder.n_weights, holder.dtype
-        state = np.broadcast_to(self.w, width).copy(), np.zeros(width), np.zeros(width)
-        given = rows, holder.memory.whole(TARGET), self.clip, self.ticks_per_unit, self.loss, mechanism.tick
-        room = float(np.finfo(dtype).max), np.empty(width, dtype), np.empty(width, np.int64)
-        at_once = max(1, min(_STEPS, _NOISE // width, int(_WORK / max(1.0, holder.work))))
+        shape, dtype = self.shape(holder), holder.dtype
+        loss = (self.loss,) if isinstance(self, ClippedSlopes) else ()
+        kernel = passes.descend if loss else multinomial.joint_descend
+        state = np.broadcast_to(self.w, shape).copy(), np.zeros(shape), np.zeros(shape)
+        given = rows, holder.memory.whole(TARGET), self.clip, self.ticks_per_unit, *loss, mechanism.tick
+        room = float(np.finfo(dtype).max), np.empty(shape, dtype), np.empty(shape, np.int64)
+        work = max(1.0, holder.work) * state[0].size / shape[-1]
+        at_once = max(1, min(_STEPS, _NOISE // state[0].size, int(_WORK / work)))
         for first in range(0, rule.n_steps, at_once):
             n_steps = min(at_once, rule.n_steps - first)
-            passes.descend(*given, mechanism.drawn((n_steps, width), noise), rule, first, *room, *state)
+            kernel(*given, mechanism.drawn((n_steps, *shape), noise), rule, first, *room, *state)
             progress(first + n_steps, rule.n_steps)
         return np.asarray(state[2] / rule.n_last)
+
+
+@dataclass(frozen=True, eq=False)
+class ClippedSlopes(Slopes):
+    """The sum of the clipped gradients at a point."""
+
+    loss: Loss
+    w: NDArray[Any]  # of shape (n_weights,); released
+    clip: float  # bound on a row's term
+    ticks_per_unit: float
+
+    def add(self, rows: ScaledRows, views: Views, lo: int, hi: int, total: Ticks) -> None:
+        passes.gradient_at(rows, views[0], self.w, self.clip, self.ticks_per_unit, self.loss, lo, hi, total)
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,14 +171,12 @@ class JointPass(UnitSum):
 
 
 @dataclass(frozen=True, eq=False)
-class JointSlopes(RowSum):
+class JointSlopes(Slopes):
     """The sum of what the multinomial loss falls along at some weights, each row's cut as one vector."""
 
     w: NDArray[Any]  # of shape (n_classes, n_weights); released
     clip: float  # bound on a row's term
     ticks_per_unit: float
-
-    reads = (TARGET,)
 
     def shape(self, columns: Columns) -> tuple[int, ...]:
         return (len(self.w), columns.n_weights)

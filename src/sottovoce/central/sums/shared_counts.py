@@ -15,10 +15,13 @@ from sottovoce.central.data.operation import Columns, RowSum, Ticks
 from sottovoce.central.data.row_memory import TARGET
 from sottovoce.central.kernels.calls import ScaledRows, passes
 from sottovoce.privacy.adjacency import Adjacency, Neighbours
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, shared
 
 _HALF: Final = (0.5, 1.0, 1.5, 2.0, 3.0, 4.5, 7.0, 12.0)
 NODES: Final = np.array([*(-node for node in reversed(_HALF)), 0.0, *_HALF])
+# what each half is to the right of, at which all nodes are, and how far the next one is
+_LEFT: Final = np.searchsorted(NODES[1:-1], np.arange(NODES[0], NODES[-1] + 0.5, 0.5), side="right")
+_GAPS: Final = np.diff(NODES)
 PARTS: Final = 2**10  # that a row is shared in
 _FINE: Final = 2**14  # of the columns of A: together with the parts a row has 2^24 ticks, and 2^37 rows fit in 63 bits
 _TICK: Final = 1.0 / (PARTS * _FINE)
@@ -54,12 +57,13 @@ class BinnedMargins(RowSum):
             last = min(hi, first + PIECE)
             out = np.empty(last - first)
             passes.predictions(rows, self.w, first, last, out)
-            at = np.clip(np.nan_to_num(out), NODES[0], NODES[-1])
-            left = np.clip(np.searchsorted(NODES, at, side="right") - 1, 0, len(NODES) - 2)
-            share = (PARTS * (at - NODES[left]) / (NODES[left + 1] - NODES[left])).astype(np.int64)
-            label = (views[0][first:last] > 0.0).astype(np.int64)
-            np.add.at(total, (label, left), PARTS - share)
-            np.add.at(total, (label, left + 1), share)
+            at = np.minimum(np.maximum(np.nan_to_num(out), NODES[0]), NODES[-1])
+            left = _LEFT[np.floor(2.0 * at).astype(np.int64) - int(2.0 * NODES[0])]
+            share = (PARTS * (at - NODES[left]) / _GAPS[left]).astype(np.int64)
+            cell = left + len(NODES) * (views[0][first:last] > 0.0)
+            # whole numbers below 2^53, which doubles add up exactly
+            parts = np.bincount(cell, PARTS - share, total.size) + np.bincount(cell + 1, share, total.size)
+            total += parts.astype(np.int64).reshape(total.shape)
 
     def protected(self, exact: Ticks, mechanism: GridGaussian) -> Ticks:
         assert self.prior is not None
@@ -69,6 +73,7 @@ class BinnedMargins(RowSum):
         return ticks
 
 
+@shared
 def shared_counts(prior: Prior, noise_multiplier: float, neighbours: Neighbours) -> GridGaussian:
     """Return the mechanism that releases A times the counts; all sums are of whole numbers, so they are exact."""
     design = design_for(prior)

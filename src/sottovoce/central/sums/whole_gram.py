@@ -11,10 +11,10 @@ Privacy: ``docs/privacy/newton.md``, ``docs/privacy/dp_scd.md``.
 import math
 from collections.abc import Iterator
 from dataclasses import dataclass, field
-from functools import cached_property, reduce
+from functools import cached_property, lru_cache, reduce
 from operator import add
 from queue import SimpleQueue
-from typing import Any, Final
+from typing import Any, Final, Self
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,13 +23,12 @@ from numpy.typing import NDArray
 from sottovoce._numerics import ROUNDING_SLACK, Vector
 from sottovoce.central.core import Asked, Release
 from sottovoce.central.data.labels import Targets
-from sottovoce.central.data.operation import Columns, Operation, Ticks
+from sottovoce.central.data.operation import Columns, Operation, Ticks, are_ticks
 from sottovoce.central.data.part import Part, Rows
 from sottovoce.central.data.row_memory import LABEL
 from sottovoce.central.kernels.calls import passes, whole
-from sottovoce.central.sums.whole_numbers import WholeNumbers, WholeSum, most_rows
-from sottovoce.privacy.adjacency import Neighbours
-from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, to_ticks
+from sottovoce.privacy.adjacency import Adjacency, Neighbours
+from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, shared, to_ticks
 
 MAX_WEIGHTS: Final = 4096  # a matrix of 128 MiB; its eigenvectors take a minute
 _BITS: Final = 21  # of an entry
@@ -45,6 +44,12 @@ Given = tuple[int, int, Rows, Vector]
 # What a coordinate errs by, in units of 2^-53 of it: its own rounding, that of its factor, and that of the product.
 _ROUNDINGS: Final = 8.0
 
+# of the words of sums: a number is high * 2^32 + low with 0 <= low < 2^32, so that equal sums are equal words
+_SHIFT: Final = 32
+_MASK: Final = 2**_SHIFT - 1
+_ROOM: Final = 2**62  # what a word may hold at most
+MOST_ROWS: Final = 10  # the true number of rows over its public stand-in, up to which rounding errors are bounded
+
 
 @dataclass(frozen=True)
 class LabelColumn:
@@ -56,6 +61,78 @@ class LabelColumn:
     def of(self, labels: NDArray[Any], targets: Targets) -> Vector:
         column: Vector = np.clip((targets.of(labels, 0) - self.location) / self.clip, -1.0, 1.0)
         return column
+
+
+@dataclass(frozen=True)
+class WholeNumbers:
+    """An array of whole numbers within +-2^94."""
+
+    # Of the same shape; low is within [0, 2^32).
+    high: Ticks
+    low: Ticks
+
+    def __add__(self, other: Self) -> Self:
+        low = self.low + other.low
+        return type(self)(self.high + other.high + (low >> _SHIFT), low & _MASK)
+
+    def are_within(self, shape: tuple[int, ...], most: int) -> bool:
+        """Return whether these are words of that shape, of numbers of at most ``most`` in size, up to its rounding."""
+        if not (are_ticks(self.low, shape, 0, _MASK) and are_ticks(self.high, shape, -_ROOM, _ROOM)):
+            return False
+        return float(np.max(np.abs(self.doubles(1.0)), initial=0.0)) <= most
+
+    def doubles(self, unit: float) -> Vector:
+        """Return the numbers in units of ``unit``, a power of two: each rounded once."""
+        # |high| is below 2^53 as long as the number is below 2^85, so that the one rounding is that of the sum
+        whole = self.high.astype(np.float64)
+        whole *= 2.0**_SHIFT
+        whole += self.low
+        whole *= 1.0 / unit
+        return whole
+
+
+class WholeSum:
+    """A growing sum in one word a number, which is carried over to a second one in good time.
+
+    ``most``: what one row adds to a number at most, in absolute value.
+    """
+
+    def __init__(self, shape: tuple[int, ...], most: int) -> None:
+        self.words = np.zeros(shape, np.int64)
+        self._high: Ticks | None = None
+        self._rows = 0
+        self.most_rows = _ROOM // most
+
+    def open(self, n_rows: int) -> Ticks:
+        """Return the words, to which the terms of so many rows may be added now; at most ``most_rows``."""
+        assert n_rows <= self.most_rows
+        if self._rows + n_rows > self.most_rows:
+            self._carry()
+        self._rows += n_rows
+        return self.words
+
+    def add(self, product: Vector, n_rows: int) -> None:
+        """Add whole numbers in doubles, which are the terms of so many rows, some lines at a time."""
+        words, at_once = self.open(n_rows), max(1, 2**14 // product.shape[1])
+        for first in range(0, len(words), at_once):
+            words[first : first + at_once] += product[first : first + at_once].astype(np.int64)
+
+    def _carry(self) -> None:
+        if self._high is None:
+            self._high = np.zeros_like(self.words)
+        self._high += self.words >> _SHIFT
+        self.words &= _MASK
+        self._rows = 1  # what is left is less than 2^32, or what one row adds
+
+    def total(self) -> WholeNumbers:
+        self._carry()
+        assert self._high is not None
+        return WholeNumbers(self._high, self.words)
+
+
+def most_rows(n_public: int, adjacency: Adjacency) -> int:
+    """Return the number of rows for which rounding errors are bounded; under add-remove the true number is secret."""
+    return n_public * (MOST_ROWS if adjacency is Adjacency.ADD_REMOVE else 1)
 
 
 class Triangle(WholeNumbers):
@@ -102,7 +179,7 @@ class Gram(Operation[Triangle]):
                     free.put(adder)
 
         part.sweep(task, reads=() if self.label is None else (LABEL,))
-        found, upper = reduce(add, (adder.total() for adder in adders)), np.tri(width, dtype=bool).T
+        found, upper = reduce(add, (adder.total() for adder in adders)), _upper(width)
         return Triangle(found.high[upper], found.low[upper])
 
     def given(self, part: Part, rows: Rows, lo: int, hi: int, *labels: NDArray[Any]) -> Iterator[Given]:
@@ -148,14 +225,9 @@ class Products:
     def _piece(self) -> Vector:
         return np.empty((_PIECE, self._width))
 
-    @cached_property
-    def _product(self) -> Vector:
-        return np.empty((self._width, self._width))
-
     def _multiply(self) -> None:
         piece = self._piece[: self._filled]
-        np.matmul(piece.T, piece, out=self._product)
-        self.sum.add(self._product, self._filled)
+        self.sum.add(piece.T @ piece, self._filled)
         self._filled = 0
 
     def total(self) -> WholeNumbers:
@@ -171,11 +243,15 @@ def _width(n_entries: int) -> int:
 def symmetric(entries: Vector) -> Vector:
     """Return the symmetric matrix of which ``entries`` are the upper triangle, line by line."""
     width = _width(len(entries))
-    matrix = np.empty((width, width))
-    upper = np.triu_indices(width)
+    matrix, upper = np.empty((width, width)), _upper(width)
     matrix[upper] = entries
     matrix.T[upper] = entries
     return matrix
+
+
+@lru_cache(maxsize=2)  # a run has one width, and its replay another
+def _upper(width: int) -> NDArray[np.bool_]:
+    return np.tri(width, dtype=bool).T
 
 
 def coordinate_factors(width: int, label_weight: float = 1.0) -> Vector:
@@ -193,6 +269,7 @@ def coordinate_factors(width: int, label_weight: float = 1.0) -> Vector:
     return factors
 
 
+@shared
 def moments_mechanism(width: int, *, square: float, length: float, n_rows: int, mu: float) -> GridGaussian:
     """Return the mechanism that releases the coordinates of X'X in ticks, from public facts.
 

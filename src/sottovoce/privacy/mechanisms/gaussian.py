@@ -24,7 +24,8 @@ References
 
 import math
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -34,7 +35,7 @@ from sottovoce.exceptions import ParameterError
 from sottovoce.privacy.events import GaussianEvent
 
 # arrays, as numpy would make them of numbers at each use; ticks: with the noise, at most 40 x 2^44, they fit in 63 bits
-_LEAST, _MOST, _HALF = np.array(-(2**61)), np.array(2**61), np.array(0.5)
+_LEAST, _MOST = np.array(-(2**61)), np.array(2**61)
 _ROOTS = 1.0 + 2.0**-50  # covers what a sensitivity that is a product of up to three roots loses in its last digit
 _FINEST = 2.0**-44  # of the standard deviation: below it the steps of double precision would show in the noise
 
@@ -81,10 +82,6 @@ class GridGaussian:
         return self.noise_multiplier * self.l2_sensitivity
 
     @cached_property
-    def _scales(self) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-        return np.array(self.noise_std / self.tick), np.array(self.tick)
-
-    @cached_property
     def event(self) -> GaussianEvent:
         return GaussianEvent(self.noise_multiplier)
 
@@ -95,15 +92,20 @@ class GridGaussian:
         if ticks.dtype != np.int64:
             raise ParameterError(f"ticks must be an int64 array; got {ticks.dtype}.")
         drawn = self.drawn(ticks.shape, noise)
-        return (np.minimum(np.maximum(ticks, _LEAST), _MOST) + drawn) * self._scales[1], self.event
+        return (np.minimum(np.maximum(ticks, _LEAST), _MOST) + drawn) * self.tick, self.event
 
     def drawn(self, shape: tuple[int, ...], noise: np.random.Generator) -> NDArray[np.int64]:
         """Return noise in whole ticks; that of several releases is what they would draw one after the other."""
         # half up: ties do happen in double precision, and half to even would show the parity of the value
-        drawn: NDArray[np.float64] = np.floor(self._scales[0] * noise.standard_normal(shape) + _HALF)
+        drawn: NDArray[np.float64] = np.floor(self.noise_std / self.tick * noise.standard_normal(shape) + 0.5)
         return drawn.astype(np.int64)
 
 
+# fits that ask alike share their mechanisms, which are values, with their events
+shared: Final = lru_cache(maxsize=256)
+
+
+@shared
 def counts_mechanism(size: int, sensitivity: float, mu: float) -> GridGaussian:
     """Return the mechanism that releases ``size`` counts of rows with a Gaussian of mean shift ``mu``.
 
