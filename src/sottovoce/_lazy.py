@@ -55,7 +55,7 @@ class Later:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("_"):  # whoever looks an object over loads nothing
             raise AttributeError(name)
-        return vars(self).setdefault(name, getattr(self.made, name))
+        return getattr(self.made, name)
 
 
 def jitted(**options: Any) -> Callable[[Callable[..., Any]], Any]:
