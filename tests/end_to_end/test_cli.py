@@ -107,7 +107,7 @@ def test_the_model_follows_from_the_target(folder: Path, target: str, kind: str,
     given = [*FIT[:4], *FIT[6:-1], "--target", target, "--random-state", 1]
     passes(*given, "--out", "one.json", "--model", model)
     found = passes(*given, "--out", "two.json")
-    assert found.stderr == f"note: {target} is a {kind}, so the model is {model}; --model takes another.\n"
+    assert found.stderr == f"note: {target} is a {kind}, so the model is {model}; --model chooses another.\n"
     assert (folder / "one.json").read_text() == (folder / "two.json").read_text()
     assert passes(*given, "--out", "two.json", "--quiet", "--force").stderr == ""
 

@@ -79,7 +79,7 @@ def model_by_target(
         return given
     found, why = (ModelKind.LOGISTIC, "a class") if bounds is None else (ModelKind.RIDGE, "a number")
     if not quiet:
-        echo(f"note: {target or 'the label'} is {why}, so the model is {found}; --model takes another.", err=True)
+        echo(f"note: {target or 'the label'} is {why}, so the model is {found}; --model chooses another.", err=True)
     return found
 
 

@@ -136,7 +136,7 @@ def database_rows(database: Database, table: str | None, query: str | None, most
     source = f"{database}, {'the query' if table is None else f'table {table}'}"
     if query is not None and not _is_ordered(query):
         raise ParameterError(
-            f"{source}: it gives rows in no order, and a model is the same again only in one. End it with ORDER BY and "
+            f"{source}: it gives rows in no order, and another order makes another model. End it with ORDER BY and "
             "columns that tell each row from the others."
         )
     with database.told(connecting=True):
@@ -215,9 +215,9 @@ def _query_of(connection: Any, database: Database, table: str) -> str:
             key = [_quoted(column) for (column,) in cursor.fetchall()]
     if not key:
         raise TableError(
-            f"{database}, table {table}: it has no primary key, so its rows have no order, and a model is the same "
-            f"again only in one. Give --query 'SELECT * FROM {name} ORDER BY ...' with columns that tell each row from "
-            "the others."
+            f"{database}, table {table}: it has no primary key, so its rows have no order, and another order makes "
+            f"another model. Give --query 'SELECT * FROM {name} ORDER BY ...' with columns that tell each row from the "
+            "others."
         )
     return f"SELECT * FROM {name} ORDER BY {', '.join(key)}"
 
