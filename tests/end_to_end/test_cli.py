@@ -144,7 +144,7 @@ def test_prediction_needs_neither_target_nor_other_columns(folder: Path) -> None
     frame()[["hours", "age", "work"]].assign(extra=1).to_parquet("bare.parquet")
     result = passes("predict", "model.json", "bare.parquet")
     assert result.stdout == whole
-    assert "note: not in the schema, not used: 1 column(s): extra" in result.stderr
+    assert "note: columns that are not in the schema are not used (1): extra" in result.stderr
     frame().drop(columns="income").to_csv("t.csv", index=False, header=False)
     assert passes("predict", "model.json", "t.csv", "--no-header", "--out", "p.csv").stdout == ""
     assert (folder / "p.csv").read_text() == whole

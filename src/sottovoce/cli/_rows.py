@@ -156,7 +156,7 @@ def note_unused(table: Table | BatchedTable, known: Collection[str]) -> None:
     unused = [name for name in table.column_names if name not in known]
     if unused:
         shown = ", ".join(unused[:_NAMED]) + (", ..." if len(unused) > _NAMED else "")
-        echo(f"note: not in the schema, not used: {len(unused)} column(s): {shown}", err=True)
+        echo(f"note: columns that are not in the schema are not used ({len(unused)}): {shown}", err=True)
 
 
 def confirmed_schema(path: Path, target: str | None = None) -> Schema:
