@@ -484,4 +484,5 @@ def _labels(column: Any) -> npt.NDArray[Any]:
     if not (is_text(kind) or column.null_count):
         return np.asarray(column.to_numpy(zero_copy_only=False))
     coded = column.dictionary_encode()
-    return np.array([*coded.dictionary.to_pylist(), None], object)[pa.compute.fill_null(coded.indices, -1).to_numpy()]
+    texts = np.array([*coded.dictionary.to_pylist(), None], object)
+    return np.asarray(texts[pa.compute.fill_null(coded.indices, -1).to_numpy()])
