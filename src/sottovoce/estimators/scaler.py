@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
+from sottovoce._columns import refuse_by_type
 from sottovoce._groups import kept_rows, person_codes
 from sottovoce._numerics import Vector
 from sottovoce._parameters import attribute, estimator, parameter
@@ -244,14 +245,11 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
         """
         if isinstance(X, RemoteTable):
             raise ParameterError("X is a table on a cluster, which a DPScaler scales within a DPPipeline alone.")
-        check_is_fitted(self, "scale_")
         if isinstance(X, StreamedTable):
+            check_is_fitted(self, "scale_")
             check_columns(self, X, reset=False)
             return SteppedTable(X, self.scaled)
-        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        if sp.issparse(X) and self.with_centering:
-            raise ParameterError("a sparse matrix cannot be moved; the scaler was made with with_centering=True.")
-        return self.scaled(X)
+        return self.scaled(self._checked(X))
 
     def scaled(self, X: Any) -> Any:
         """Return rows scaled; `transform` checks them before."""
@@ -263,6 +261,34 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
             scaled = (X - self.location_) / self.scale_
         return np.clip(scaled, -most, most).astype(X.dtype, copy=False)
 
+    def inverse_transform(self, X: Any) -> Any:
+        """Undo `transform`, but for entries that were cut: those stay where they were cut.
+
+        Parameters
+        ----------
+        X : array or sparse matrix of shape (n_samples, n_features)
+
+        Returns
+        -------
+        ndarray or CSR matrix
+        """
+        X = self._checked(X, names=False)
+        with np.errstate(over="ignore"):
+            if is_sparse(X):
+                data = (X.data * self.scale_[X.indices]).astype(X.dtype, copy=False)
+                return sp.csr_array((data, X.indices, X.indptr), shape=X.shape)
+            return (X * self.scale_ + self.location_).astype(X.dtype, copy=False)
+
+    def _checked(self, X: Any, *, names: bool = True) -> Any:
+        check_is_fitted(self, "scale_")
+        if not names and hasattr(X, "columns"):
+            refuse_by_type(X)
+            X = np.asarray(X)
+        X = numbers(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        if sp.issparse(X) and self.with_centering:
+            raise ParameterError("a sparse matrix cannot be moved; the scaler was made with with_centering=True.")
+        return X
+
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = not self.with_centering
@@ -272,8 +298,7 @@ class DPScaler(OneToOneFeatureMixin, TransformerMixin, PrivateEstimator[ColumnSc
     def to_sklearn(self) -> "Pipeline":
         """Return a fitted pipeline of scikit-learn's `StandardScaler` and `MinMaxScaler`, whose ``clip`` is the cut.
 
-        It takes dense tables only, and undoes itself (`inverse_transform`). It carries no receipt: keep ``guarantee_``
-        with it.
+        It takes dense tables only. It carries no receipt: keep ``guarantee_`` with it.
         """
         check_is_fitted(self, "scale_")
         return cut_columns(self, self.location_, self.scale_, min(self.cut_, _LARGEST))

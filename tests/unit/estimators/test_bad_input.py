@@ -190,6 +190,7 @@ USES = {
 MORE_USES = {
     "probabilities": lambda given: ODDS[width(given)].predict_proba(given),
     "transform": lambda given: SCALERS[width(given)].transform(given),
+    "transform back": lambda given: SCALERS[width(given)].inverse_transform(given),
     "pipeline": lambda given: PIPELINE.fit(given, Y),
     "party": lambda given: Party(given, name="a"),
 }
