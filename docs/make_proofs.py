@@ -64,8 +64,8 @@ def central() -> Iterator[tuple[str, Callable[..., Any], bool]]:
         yield f'`solver="{name}"`', logistic(name), False
     for kind in dp_scd.SOLVERS:
         yield f"`solver={kind.__name__}()`", logistic(kind()), False
-    for name in ("refinement", "adassp", "constant"):
-        yield f'`solver="{name}"`', ridge(name), True
+    for name in ("refinement", "adassp", "constant", "momentum"):
+        yield f'`solver="{name}"`{", numbers" if name == "momentum" else ""}', ridge(name), True
     yield "`DPLasso`", lambda **facts: sv.DPLasso(data_bound=1.0, **BALL, **LABELS, **BUDGET, **facts), True
 
 

@@ -4,7 +4,7 @@
 
 Labels within (-10, 20), noise of variance 1, columns of equal variance that explain a little, half or most of it; 700
 and 5,000 rows, delta 1e-6. Mean squared errors on 3,000 other rows: the mean over seeds, and the worst of them. The
-rule of "auto" (the constant where mu n is below 35 or 10 sqrt(d)) is of decision 79.
+rule of "auto" is of decisions 79 and 119 (docs/guide/solvers.md).
 """
 
 import numpy as np

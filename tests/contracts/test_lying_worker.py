@@ -82,6 +82,7 @@ MODELS: dict[str, tuple[int, Callable[[], Any]]] = {
     "ridge in passes": (3, lambda: sv.DPRidge(**FEW, **RIDGE)),
     "refinement": (3, lambda: sv.DPRidge(solver="refinement", **RIDGE)),
     "constant": (3, lambda: sv.DPRidge(solver="constant", **RIDGE)),
+    "steps of numbers": (3, lambda: sv.DPRidge(solver="momentum", **RIDGE)),
     "adassp": (3, lambda: sv.DPRidge(solver="adassp", **RIDGE)),
     "weights of rows": (3, lambda: sv.DPLinearSVC(max_sample_weight=2.0, **FEW, **THREE)),
     "steps of persons": (3, lambda: stepped(sv.DPScaler(), max_rows_per_group=2)),

@@ -277,8 +277,9 @@ def test_the_bound_on_slope_and_shift_is_nearly_reached(adjacency, least):
 
 
 signed = st.floats() | st.floats(-9.0, 9.0)
-LENGTHS, DISTANCES = (
-    lambda values: CountLengths().counts(None, [np.abs(values)]), CountDistances(None, 4.0).counts
+LENGTHS, DISTANCES, PARTS = (
+    lambda values: CountLengths().counts(None, [np.abs(values)]), CountDistances(None, 4.0).counts,
+    CountDistances(None, 4.0, 16).counts,
 )  # fmt: skip
 
 
@@ -286,7 +287,9 @@ LENGTHS, DISTANCES = (
 @given(one=signed, other=signed, rest=st.lists(signed, max_size=4))
 @example(1.0, -1e9, [])
 def test_a_row_is_in_as_many_bins_of_lengths_and_distances_as_the_noise_covers(adjacency, one, other, rest):
-    for counts, bins, made in ((LENGTHS, 3, lengths_mechanism), (DISTANCES, 1, distances_mechanism)):
+    for counts, bins, made in (
+        (LENGTHS, 3, lengths_mechanism), (DISTANCES, 1, distances_mechanism), (PARTS, 1, distances_mechanism)
+    ):  # fmt: skip
         most = math.sqrt(bins * adjacency.sum_factor)
         assert made(Neighbours(adjacency, 5), MU).l2_sensitivity == pytest.approx(5.0 * most)
         replaced = [other] if adjacency is REPLACED else []

@@ -142,6 +142,7 @@ CASES = (
           classes=[-1.0, 0.0, 1.0]),
     _case("gd", sv.DPLogisticRegression, "gd"),
     _case("momentum", sv.DPLogisticRegression, "momentum", reached=0.7),
+    _case("momentum, ridge", sv.DPRidge, "momentum"),
     _case("one-step", sv.DPLogisticRegression, "one-step", {"n_passes": 5}),
     _case("refinement", sv.DPRidge, "refinement", {"n_passes": 8}),
     _case("newton, logistic", sv.DPLogisticRegression, "newton", {"n_passes": 5}),

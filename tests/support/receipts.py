@@ -116,7 +116,7 @@ L, S, P = sv.DPLogisticRegression, sv.DPLinearSVC, sv.DPSparseLogisticRegression
 CENTRAL = {
     **{f"ridge {solver}": functools.partial(ridge, solver=by_name(solver)) for solver in
        ("auto", "scd", "Minibatch", "Published", "sgd", "Sequential", "Primal", "adassp", "refinement",
-        "constant")},
+        "constant", "momentum")},
     **{f"{kind.__name__} {solver}": functools.partial(classifier, kind, solver=by_name(solver))
        for kind in (L, S) for solver in
        ("auto", "scd", "Minibatch", "Published", "sgd", "Sequential", "Primal")},
@@ -145,6 +145,7 @@ CENTRAL = {
     "replace-one": functools.partial(ridge, adjacency="replace-one"),
     "no intercept": functools.partial(ridge, fit_intercept=False, alpha="auto"),
     "label scale unused": functools.partial(ridge, solver="adassp", solver_options={"clip_labels": False}),
+    "momentum without an intercept": functools.partial(ridge, solver="momentum", fit_intercept=False),
     "refinement without an intercept": functools.partial(ridge, solver="refinement", fit_intercept=False),
     "refinement, passes given": functools.partial(ridge, solver="refinement", solver_options={"n_passes": 7}),
     "passes given": functools.partial(classifier, L, solver="scd", solver_options={"n_passes": 30}),

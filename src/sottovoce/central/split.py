@@ -26,7 +26,9 @@ from sottovoce.central.data.labels import BeginModel, CountBelow, CountNear
 from sottovoce.central.data.lengths import CountWithin, Shorten
 from sottovoce.central.data.operation import Count
 from sottovoce.central.plan import HARDLY_ANY_NOISE, TrainingFacts
+from sottovoce.central.sums.histograms import CountDistances, distances_mechanism
 from sottovoce.central.sums.largest_eigenvalue import largest_eigenvalue
+from sottovoce.central.sums.last_factors import line_moments
 from sottovoce.privacy.adjacency import Neighbours
 from sottovoce.privacy.calibration import gaussian_mu
 from sottovoce.privacy.mechanisms.gaussian import GridGaussian, power_of_two_below, rounding_norm, shared
@@ -52,6 +54,12 @@ _GRID: Final = 2.0 ** (-np.arange(24, -1, -1) / 2.0)  # from 1 / 4096 to 1, two 
 _LOCATION_STEPS: Final = 12
 _SCALE_STEPS: Final = 5  # enough to bisect the 25 edges
 _QUANTILE: Final = 0.9
+_IN_PARTS: Final = "counts of the labels in equal parts of their bounds, noisy"
+MEAN: Final = "noisy sums of predictions, their squares, residuals and products of both: a mean of the labels follows"
+_UNIT: Final = "a unit for the labels (a median of the distances from their mean, rounded up to a power of 2), noisy"
+_PARTS: Final = 16
+_HELD: Final = 0.8  # share of the rows that are most
+_UNIT_STEPS: Final = 3  # enough to bisect the 8 powers of 2 from 1 / 128 to 1
 _ROUNDED: Final = 1.000001  # rows of the same length, exactly that of an edge, are within it
 _FEWEST, _MOST = 0.8, 0.98  # share of the rows that are most of them
 _LOOSE: Final = 0.5  # a bound on the rows is taken to be loose when most of them keep half of it
@@ -112,6 +120,46 @@ def label_location_and_scale(
     return location, kept
 
 
+def mean_and_unit(facts: TrainingFacts, mu: float) -> Asked[tuple[float, float]]:
+    """Release a mean of the labels, and the median of their distances from it, each times a bound on its row's norm.
+
+    The median is the next power of two times the widest distance: steps cut what rows pull, which is as long.
+
+    ``mu``: of each of three releases: counts in equal parts of the bounds, the sum of the labels within those that hold
+        most of them, and the bisection for the unit, which is all where there is no intercept: the mean is then 0.
+    """
+    n, location, neighbours = facts.n_samples, 0.0, facts.neighbours
+    assert facts.label_bound is not None
+    bound: float = facts.label_bound
+    yield BeginModel(0)
+    if facts.constant > 0.0:
+        counting = distances_mechanism(neighbours, mu, _PARTS)
+        noisy = yield Release(_IN_PARTS, CountDistances(None, bound, _PARTS), counting)
+        near, far = noisy[: _PARTS // 2], noisy[_PARTS // 2 :]
+        middle, half = _most_labels(np.append(near[::-1], far), n, counting.noise_std)
+        yield BeginModel(0, bound * middle)
+        (*_, left), _ = yield from line_moments(np.zeros(1), bound * half, neighbours, mu, MEAN)
+        mean = bound * (middle + half * min(max(-1.0, left / n), 1.0))
+        location = yield Keep(LOCATION, mean, partial(number, at_least=-bound, at_most=bound), 0.0)
+        yield BeginModel(0, location)
+    widest, counting = bound + abs(location), _counting(_UNIT_STEPS, neighbours, mu)
+    edges = widest * _GRID[1 - 2 ** (_UNIT_STEPS + 1) :: 2]
+    edge = yield from _first_edge(edges, partial(CountNear, location, by_length=True), 0.5 * n, counting, _UNIT)
+    unit = yield Keep(LABEL, edge, partial(number, above=0.0), widest)
+    return location, unit
+
+
+def _most_labels(counts: Vector, n_public: int, noise_std: float) -> tuple[float, float]:
+    """Return middle and half width of the fewest neighbouring parts that surely hold most, for bounds of -1 and 1."""
+    for width in (1, 2, 3, 4, 6):
+        held = np.convolve(counts, np.ones(width), "valid")
+        first = int(held.argmax())
+        if held[first] >= _HELD * n_public + math.sqrt(width) * noise_std:
+            low, high = max(0, first - 1), min(len(counts), first + width + 1)  # and one on either side
+            return (low + high) / len(counts) - 1.0, (high - low) / len(counts)
+    return 0.0, 1.0
+
+
 @shared
 def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
     """Return the mechanism of each of some counts that cost ``mu`` together."""
@@ -125,9 +173,9 @@ def _counting(n_counts: int, neighbours: Neighbours, mu: float) -> GridGaussian:
 def _first_edge(
     edges: Vector, count: Callable[[float], Count], enough: float, counting: GridGaussian, words: str
 ) -> Asked[float]:
-    """Return the first of 25 edges with ``enough`` rows, by bisection; the last one is taken to have them."""
+    """Return the first of 25 or 8 edges with ``enough`` rows, by bisection; the last one is taken to have them."""
     first, last = 0, len(edges) - 1  # the answer is one of edges[first..last]
-    for _ in range(_SCALE_STEPS):
+    for _ in range(last.bit_length()):
         place = (first + last) // 2
         (noisy,) = yield Release(words, count(float(edges[place])), counting)
         first, last = (first, place) if noisy >= enough else (min(place + 1, last), last)

@@ -31,8 +31,9 @@ _KINDS: Final = {plan.solver: plan for plan in _PLANS}
 SOLVERS: Final = ("auto", *_KINDS)
 _ENOUGH_SQUARED: Final = 7.0  # mu n / d^1.5, from which the squared loss is left to refinement
 # Mu n, and mu n over the root of the number of weights, below which the noise of slopes is more than they explain
-# (squared loss): where predictions get a slope, and where they do not; and mu n from which refinement does without.
-_HIDDEN, _BARE, _REFINED = (35.0, 10.0), (60.0, 20.0), 100.0
+# (squared loss): of steps, where predictions get a slope, and where they do not; and mu n at which steps end, and from
+# which refinement does without a slope.
+_STEPS, _HIDDEN, _BARE, _REFINED = (22.0, 6.0), (22.0, 10.0), (60.0, 20.0), 100.0
 _LITTLE: Final = 60.0  # mu n below which a slope and a shift of finished predictions would be noise (logistic loss)
 _PLENTY: Final = 1000.0  # mu n below which many short clips beat second moments and dual variables, or
 _PLENTY_EACH: Final = 4.0  # mu n over the number of weights, up to
@@ -114,9 +115,16 @@ def _automatic(facts: TrainingFacts, options: Mapping[str, object] | None) -> tu
         return usual, "solver_options were given, and without a solver's name they are those of 'scd'"
     known = gaussian_mu(facts.epsilon, facts.delta) * facts.n_units
     slope = share_by_rule(None, facts) > 0.0
-    least, each = _HIDDEN if slope else _BARE
-    hidden = max(least, each * math.sqrt(facts.n_weights))
-    if facts.loss.name == "squared" and facts.constant > 0.0 and known < hidden:
+    steps, hidden = (
+        max(least, each * math.sqrt(facts.n_weights)) for least, each in (_STEPS, _HIDDEN if slope else _BARE)
+    )
+    located = facts.loss.name == "squared" and facts.constant > 0.0
+    if located and slope and steps <= known < _REFINED:
+        return "momentum", (
+            f"squared loss, {facts.n_weights} weights and mu n = {known:.3g}, from {steps:.3g} to {_REFINED:g}: many "
+            "short steps from a noisy mean of the labels need no slope and no matrix, which would be noise"
+        )
+    if located and known < hidden:
         return ConstantPlan.solver, (
             f"squared loss, {facts.n_weights} weights and mu n = {known:.3g}, below {hidden:.3g}: noise would hide the "
             "slopes, and a noisy mean of the labels is more accurate"

@@ -209,9 +209,10 @@ class DPRidge(Penalised, DPLinearRegressor):
     solver: Any = solver_parameter(
         """``"auto"``: ``"refinement"``, a noisy X'X and then passes over clipped residuals [3]_, where mu n / d^1.5
         is at least 7, mu n 100 and weights at most 1,024, else ``"scd"``, accelerated full-batch DP-SCD, with a slope
-        and a shift at the end, so that noise costs hardly more than a constant; but ``"constant"``, a noisy mean of
-        the labels, where mu n is below 35 or 10 sqrt(d): 60 or 20 sqrt(d) for persons of several rows or an alpha
-        above .001; ``"adassp"``: noisy X'X and X'y with an adaptive ridge [2]_, for `confidence_intervals`."""
+        and a shift at the end; but with an intercept ``"momentum"``, many short noisy steps, where mu n is from 22
+        and 6 sqrt(d) to 100, and ``"constant"``, a noisy mean of the labels, where it is below 22 or 10 sqrt(d): 60
+        or 20 sqrt(d), and no steps, for persons of several rows or an alpha above .001; ``"adassp"``: noisy X'X and
+        X'y with an adaptive ridge [2]_, for `confidence_intervals`."""
     )
     solver_options: Any = options_parameter(
         '``n_passes`` for ``"refinement"``; ``clip_labels`` (False uses the whole of ``label_bounds``) for ``"adassp"``'

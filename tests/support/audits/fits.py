@@ -106,6 +106,17 @@ def steps_of_classes(n_classes, patch):
     return model, *without(X, (y + 1) // 2 * (n_classes // 2))
 
 
+def steps_of_numbers(patch):
+    """The canary's label is the one that is not 0: counts, means and every step are moved by the whole of what it may.
+
+    The prediction stays far from it, and nobody else pulls along its row.
+    """
+    patch.setattr(descent_module, "_STEPS", 8)
+    patch.setattr(descent_module, "_FASTEST", 1e-6)
+    X, y = pulled(100, 0.0)
+    return of_loss("squared", solver="momentum", fit_intercept=True), *zeroed(X, np.append(np.zeros(len(y) - 1), 1.0))
+
+
 def descent(patch):
     """Every step moves by the whole clip along the canary, and the sum of the labels by one."""
     patch.setattr(Walk, "rate", lambda self, n_steps: 1e-3)  # the canary stays far from its label
@@ -175,6 +186,7 @@ AUDITS = tuple(
         ("all classes jointly", all_classes_jointly, 0.3),
         ("steps of several classes", partial(steps_of_classes, 4), 0.3),
         ("steps of two classes", partial(steps_of_classes, 2), 0.3),
+        ("steps of numbers", steps_of_numbers, 0.3),
         ("descent from a base rate", descent, 0.3),
         ("newton, hinge", newton, 0.5),
         ("one step further", one_step, 0.5),

@@ -61,6 +61,10 @@ SMOOTHED = "smoothed hinge (smoothing 2)"
         ("ridge", 4_000, 3, {"epsilon": 2.0, "delta": 1e-6}, "refinement", ""),  # the matrix is seen
         ("ridge", 4_000, 100, {"epsilon": 2.0, "delta": 1e-6}, "scd", ""),
         ("ridge", 100, 3, {"epsilon": 0.1, "delta": 1e-6}, "constant", ""),
+        ("ridge", 500, 3, {"epsilon": 0.5, "delta": 1e-6}, "momentum", ""),  # many short steps
+        ("ridge", 500, 200, {"epsilon": 0.5, "delta": 1e-6}, "constant", ""),  # fewer than columns ask for
+        ("ridge", 500, 3, {"epsilon": 0.5, "delta": 1e-6, "max_rows_per_group": 2}, "constant", ""),
+        ("ridge", 500, 3, {"epsilon": 0.5, "delta": 1e-6, "fit_intercept": False}, "scd", ""),
         ("ridge", 10**5, 2000, {"epsilon": 1e3, "delta": 1e-6}, "scd", ""),
         ("ridge", 4_000, 3, {**PASSES, "epsilon": 2.0}, "scd", ""),
     ],

@@ -47,6 +47,7 @@ MODELS = {
     ),
     "gd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="gd"),
     "momentum": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="momentum", objective="accuracy"),
+    "steps of numbers": sv.DPRidge(**PUBLIC, data_norm=60.0, label_bounds=(0, 1), solver="momentum"),
     "one-step": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="one-step"),
     "sgd": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd", solver_options={"batch_size": 1e9, "epochs": 20}),
     "batches": sv.DPLogisticRegression(**PUBLIC, **ROWS, solver="sgd"),
@@ -75,7 +76,8 @@ MODELS |= {
 }
 # the others need all rows in one process
 ON_CLUSTERS = (
-    "scd", "newton", "classes", "steps of classes", "gd", "momentum", "one-step", "refinement", "adassp", *STEPS
+    "scd", "newton", "classes", "steps of classes", "gd", "momentum", "steps of numbers", "one-step", "refinement",
+    "adassp", *STEPS
 )  # fmt: skip
 
 

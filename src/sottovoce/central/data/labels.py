@@ -263,11 +263,13 @@ class CountNear(Count):
 
     location: float
     distance: float
+    by_length: bool = False  # whether distances are times a bound on the norm of their row
 
-    reads = (LABEL,)
+    reads = (LABEL, DIVISOR)
 
     def counts(self, part: Part, views: Sequence[NDArray[Any]]) -> Ticks:
-        return _one(np.abs(part.targets.of(views[0], 0) - self.location) <= self.distance)
+        away = np.abs(part.targets.of(views[0], 0) - self.location)
+        return _one((away * views[1] if self.by_length else away) <= self.distance)
 
 
 def _one(inside: NDArray[np.bool_]) -> Ticks:

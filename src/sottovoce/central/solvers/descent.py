@@ -34,7 +34,10 @@ than others. Beside passes with dual variables the weights end with less noise, 
 needed, which is mostly noise where mu n is some hundred. Two classes get a slope and a shift at the end
 (`sottovoce.central.calibration`); several take the same steps in `sottovoce.central.solvers.multinomial`.
 
-Privacy: ``docs/privacy/dp_sgd.md``, Corollary and Corollary 2, and for several classes ``docs/privacy/dp_scd.md``,
+*Numbers* take `_STEPS` such steps from a noisy mean of the labels, each row's pull cut to a share of a noisy unit, and
+get no slope: it costs more than it gives. A noisy mean of what is left takes back what the cut does to the intercept.
+
+Privacy: ``docs/privacy/dp_sgd.md``, the three corollaries, and for several classes ``docs/privacy/dp_scd.md``,
 Proposition 6.
 """
 
@@ -52,10 +55,12 @@ from sottovoce.central.data.labels import BeginModel
 from sottovoce.central.data.operation import StepRule
 from sottovoce.central.plan import Plan, Solution, Takes, TrainingFacts
 from sottovoce.central.solvers.sgd import AVERAGED, Walk
-from sottovoce.central.split import AFTER_STEPS, Split, unshortened
+from sottovoce.central.split import AFTER_STEPS, MEAN, Scales, Split, mean_and_unit, unshortened
 from sottovoce.central.sums.clipped_sums import SumOfTargets, clipped_sum
+from sottovoce.central.sums.last_factors import line_moments
 from sottovoce.central.sums.passes import ClippedSlopes, JointSlopes
-from sottovoce.losses import Logistic
+from sottovoce.losses import Logistic, Squared
+from sottovoce.privacy.calibration import gaussian_mu
 
 # from a base rate
 _SHARE: Final = 0.05  # of mu^2, for the sum of the labels
@@ -81,14 +86,23 @@ _LEAST: Final = 0.65  # times mu n, whatever the number of weights is
 _REACH_OF_TWO: Final = 80.0  # two classes: the same factor
 _SOME: Final = 300.0  # mu n from which it grows with its root
 _OF_TWO: Final = 2  # times as many steps, that reach twice as far at least and at most
+# numbers
+_OF_LABELS: Final = 3.0  # over mu n: the share of mu^2 of each of four releases, at least and at most
+_LEAST_OF_LABELS, _MOST_OF_LABELS = 0.02, 0.1
+_STEPS: Final = 240
+_CUT: Final = 0.06  # of a row's pull, in units (`mean_and_unit`): times the root of mu n / sqrt(d)
+_WIDE_CUT: Final = 4.0  # of what is left at the end
+_DOUBT: Final = 1.4  # standard deviations of noise, up to which a mean of what is left counts as nothing
+_FAR_OF_NUMBERS: Final = 3.0  # times mu n sqrt(mu n / d): learning rates of all steps together
+_FASTEST: Final = 16.0  # with which any rows of norm 1 leave steps stable
 _FINE: Final = 1000.0  # mu n below which the least is reached in fewer steps, half of them at least
 
 
 @dataclass(frozen=True, kw_only=True)
 class _FullBatches(Plan):
-    """A plan without options, for two classes."""
+    """A plan without options, for one model."""
 
-    losses, alone = (Logistic,), True
+    alone = True
     proof = "docs/privacy/dp_sgd.md"
     takes = Takes.SUMS
 
@@ -97,7 +111,7 @@ class _FullBatches(Plan):
 class DescentPlan(_FullBatches):
     """Plan of noisy gradient descent from a noisy base rate; it has no options."""
 
-    solver = "gd"
+    solver, losses = "gd", (Logistic,)
     mechanism = "full-batch noisy gradient descent: adaptive composition of Gaussian mechanisms on a grid, no sampling"
 
     @cached_property
@@ -179,17 +193,21 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
 
     ``mu``: Gaussian-DP parameter of all steps together.
     """
-    n_steps = steps_for(facts, mu)
-    sums = clipped_sum(facts.neighbours, _PULL / n_steps, math.sqrt(n_steps) / mu)
-    reach, n_samples, clip = reach_for(facts, mu), float(facts.n_samples), sums.clip
-    ticks, pull = sums.ticks_per_unit, clip * facts.alpha_scaled
+    n_steps, reach = steps_for(facts, mu), reach_for(facts, mu)
+    clip = _PULL / n_steps
     rate = reach / (_PULL * max(1.0, reach * facts.alpha_scaled / n_steps))  # any penalty leaves them stable
+    yield BeginModel(0)
+    return (yield from _steps(facts, mu, n_steps, clip, clip * facts.alpha_scaled, rate))
+
+
+def _steps(facts: TrainingFacts, mu: float, n_steps: int, clip: float, pull: float, rate: float) -> Asked[Vector]:
+    """Take so many steps with a clip, a penalty beside it and a learning rate; return the mean of the last points."""
+    sums, n_samples = clipped_sum(facts.neighbours, clip, math.sqrt(n_steps) / mu), float(facts.n_samples)
     yield Tell("steps", n_steps)
     yield Tell("noise multiplier of a step", sums.mechanism.noise_multiplier)
-    yield BeginModel(0)
-    one = facts.n_models == 1
+    one, ticks = facts.n_models == 1, sums.ticks_per_unit
     zeros = np.zeros(1) if one else np.zeros((facts.n_models, 1))
-    slopes = ClippedSlopes(facts.loss, zeros, clip, ticks) if one else JointSlopes(zeros, clip, ticks)
+    slopes = ClippedSlopes(facts.loss, zeros, sums.clip, ticks) if one else JointSlopes(zeros, sums.clip, ticks)
     averaged = _AVERAGED * min(1.0, mu * facts.n_units / facts.n_weights)
     # gradients rise, and slopes fall; where rows pull less than they would, so must the penalty
     divisor, n_last = -n_samples if one else n_samples, max(1, round(averaged * n_steps))
@@ -202,7 +220,7 @@ def far_steps(facts: TrainingFacts, mu: float) -> Asked[Vector]:
 class MomentumPlan(_FullBatches):
     """Plan of noisy gradient descent with momentum; it has no options."""
 
-    solver = "momentum"
+    solver, losses = "momentum", (Logistic, Squared)
     mechanism = (
         "full-batch noisy gradient descent with momentum: adaptive composition of Gaussian mechanisms on a grid, no "
         "sampling"
@@ -211,15 +229,49 @@ class MomentumPlan(_FullBatches):
     @cached_property
     def split(self) -> Split:
         """How the budget is divided; lambda_max says what slope is likely."""
+        if self.is_of_numbers:
+            return Split(facts=self.facts, shortens=True, others=self._share * (4 if self.intercept > 0.0 else 1))
         calibration = share_by_rule(None, self.facts)
         return Split(facts=self.facts, shortens=True, eigenvalue=calibration > 0.0, calibration=calibration)
 
     @property
+    def is_of_numbers(self) -> bool:
+        return isinstance(self.loss, Squared)
+
+    @property
+    def _share(self) -> float:
+        """Of mu^2, for each release about the labels of numbers."""
+        known = gaussian_mu(self.epsilon, self.delta) * self.n_units
+        return min(_MOST_OF_LABELS, max(_LEAST_OF_LABELS, _OF_LABELS / known))
+
+    @property
     def n_steps(self) -> int:
-        return steps_for(self.facts, self.split.model)
+        return _STEPS if self.is_of_numbers else steps_for(self.facts, self.split.model)
+
+    @property
+    def cut(self) -> float:
+        """Of the pull of a row with numbers, in units of the labels: noise allows a longer one with more rows."""
+        return _CUT * math.sqrt(self.split.whole * self.n_units / math.sqrt(self.n_weights))
+
+    @property
+    def rate(self) -> float:
+        """Learning rate of numbers."""
+        known = self.split.whole * self.n_units
+        far = _FAR_OF_NUMBERS * known * math.sqrt(known / self.n_weights) / _STEPS
+        return min(_FASTEST, far) / (1.0 + self.alpha_scaled)
 
     def details(self) -> dict[str, object]:
         split = self.split
+        if self.is_of_numbers:
+            return {
+                "mu (Gaussian DP) of the whole run": split.whole,
+                "mu for the length of rows": split.norm,
+                "mu for the labels and what is left of them": split.whole * math.sqrt(split.others),
+                "mu for the steps": split.model,
+                "steps": self.n_steps,
+                "learning rate": self.rate,
+                "cut of a row's pull, in units of the labels": self.cut,
+            }
         return {
             "mu (Gaussian DP) of the whole run": split.whole,
             "mu for the length of rows": split.norm,
@@ -232,6 +284,18 @@ class MomentumPlan(_FullBatches):
 
     def train(self) -> Asked[Solution]:
         scales = yield from self.split.scales()
+        if self.is_of_numbers:
+            return (yield from self._numbers(scales))
         found = yield from far_steps(self.facts, self.split.model)
         found = yield from self.split.calibrated(found, scales, 0)
         return self.solution([unshortened(found, scales.norm, self.n_features)], self.n_steps)
+
+    def _numbers(self, scales: Scales) -> Asked[Solution]:
+        facts, mu = self.facts, self.split.whole * math.sqrt(self._share)
+        location, unit = yield from mean_and_unit(facts, mu)
+        found = yield from _steps(facts, self.split.model, _STEPS, self.cut * unit, facts.alpha_scaled, self.rate)
+        if self.intercept > 0.0:
+            (*_, left), noise = yield from line_moments(found, _WIDE_CUT * unit, facts.neighbours, mu, MEAN)
+            trust = max(0.0, 1.0 - (_DOUBT * noise / left) ** 2) if left else 0.0
+            location += _WIDE_CUT * unit * trust * min(max(-1.0, left / self.n_samples), 1.0)
+        return self.solution([unshortened(found, scales.norm, self.n_features)], _STEPS, offset=location)

@@ -75,9 +75,9 @@ def clip_grid(widest: float) -> Vector:
     return widest * 2.0 ** (-np.arange(2 * DISTANCE_BINS - 1, -1, -1) / 2.0)
 
 
-def distances_mechanism(neighbours: Neighbours, mu: float) -> GridGaussian:
+def distances_mechanism(neighbours: Neighbours, mu: float, size: int = 2 * DISTANCE_BINS) -> GridGaussian:
     """Return the mechanism that releases the counts of all bins; a replaced row moves two of them."""
-    return counts_mechanism(2 * DISTANCE_BINS, neighbours.square_factor, mu)
+    return counts_mechanism(size, neighbours.square_factor, mu)
 
 
 @dataclass(frozen=True, eq=False)
@@ -86,12 +86,19 @@ class CountDistances(Counted, RowSum):
 
     w: Vector | None  # of shape (n_weights,); released, in double precision; None predicts 0
     widest: float  # > 0; public; those beyond it, and NaN, count as this
+    parts: int = 0  # even number of bins that are as wide, in which a row's norm does not count; 0: powers of two
 
     reads = (TARGET,)
     counted = 1
 
+    @property
+    def edges(self) -> Vector:
+        """Upper edges of the bins of each sign."""
+        half = self.parts // 2
+        return np.linspace(0.0, self.widest, half + 1)[1:] if half else clip_grid(self.widest)[1::2]
+
     def shape(self, columns: Columns) -> tuple[int, ...]:
-        return (2 * DISTANCE_BINS,)
+        return (self.parts or 2 * DISTANCE_BINS,)
 
     def within(self, part: Part) -> "CountDistances":
         """Return the same: predictions are made in double precision."""
@@ -101,9 +108,9 @@ class CountDistances(Counted, RowSum):
         """Count the rows of a part; the table is read for predictions only."""
         if self.w is not None:
             return super().on(part)
-        total = np.zeros(2 * DISTANCE_BINS, np.int64)
+        total = np.zeros(self.shape(part), np.int64)
         for _, (target, divisor) in part.columns([TARGET, DIVISOR]):
-            total += self.counts(target * divisor)
+            total += self.counts(target if self.parts else target * divisor)
         return total
 
     def add(self, rows: ScaledRows, views: Sequence[NDArray[Any]], lo: int, hi: int, total: Ticks) -> None:
@@ -116,8 +123,9 @@ class CountDistances(Counted, RowSum):
 
     def counts(self, distances: Vector) -> Ticks:
         size = np.minimum(np.nan_to_num(np.abs(distances), nan=self.widest, posinf=self.widest), self.widest)
-        place = np.searchsorted(clip_grid(self.widest)[1::2], size) + DISTANCE_BINS * (distances > 0.0)
-        return np.bincount(place, minlength=2 * DISTANCE_BINS)
+        edges = self.edges
+        place = np.searchsorted(edges[:-1], size) + len(edges) * (distances > 0.0)
+        return np.bincount(place, minlength=2 * len(edges))
 
 
 LOW, HIGH = -40, 40  # powers of two

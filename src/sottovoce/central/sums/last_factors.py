@@ -76,13 +76,19 @@ def slope_and_shift(
     ``weights``: of shape (n_weights,); released.
     ``cut``: > 0; released; predictions and residuals are cut to it.
     """
-    sums = clipped_sum(neighbours, 1.0, 1.0 / mu)
-    moments = yield Release(_SLOPE, LineMoments(weights, cut, sums.ticks_per_unit), sums.mechanism)
-    square, product, along, left = map(float, moments)
-    std = sums.mechanism.noise_std
+    (square, product, along, left), std = yield from line_moments(weights, cut, neighbours, mu, _SLOPE)
     square, doubt = max(square, _LEAST * std), max(2.0, _DOUBT / (mu * n_public))
     slope = min(max(0.0, (product + square) * square / (square**2 + doubt * std**2)), LONGEST)
     return slope, cut * (1.0 - slope) * min(max(-1.0, (left + along) / n_public), 1.0)
+
+
+def line_moments(
+    weights: Vector, cut: float, neighbours: Neighbours, mu: float, words: str
+) -> Asked[tuple[list[float], float]]:
+    """Release the four sums of `LineMoments`; return them with the standard deviation of their noise."""
+    sums = clipped_sum(neighbours, 1.0, 1.0 / mu)
+    moments = yield Release(words, LineMoments(weights, cut, sums.ticks_per_unit), sums.mechanism)
+    return [float(moment) for moment in moments], sums.mechanism.noise_std
 
 
 @dataclass(frozen=True, eq=False)
