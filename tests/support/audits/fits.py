@@ -114,7 +114,8 @@ def steps_of_numbers(patch):
     patch.setattr(descent_module, "_STEPS", 8)
     patch.setattr(descent_module, "_FASTEST", 1e-6)
     X, y = pulled(100, 0.0)
-    return of_loss("squared", solver="momentum", fit_intercept=True), *zeroed(X, np.append(np.zeros(len(y) - 1), 1.0))
+    model = of_loss("squared", adjacency="add-remove", n_public=100, solver="momentum", fit_intercept=True)
+    return model, *without(X, np.maximum(y, 0.0))
 
 
 def descent(patch):
