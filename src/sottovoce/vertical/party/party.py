@@ -490,8 +490,9 @@ class Party:
 
     @property
     def _facts(self) -> PartyFacts:
+        n_rows, n_features = self._table.shape
         return PartyFacts(
-            *self._table.shape, self.data_norm, self.data_bound, self.nonnegative,
+            n_rows, n_features, self.data_norm, self.data_bound, self.nonnegative,
             has_ids=self.ids is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
             models=self._models, most_models=self.most_models,
