@@ -107,7 +107,8 @@ recipes: .venv-recipes/.ready
 	.venv-recipes/bin/$(PIP) --no-deps -e .
 	touch $@
 
-# checkers of privacy that others wrote, each at one commit of its own repository, on our mechanisms and solvers
+# checkers of privacy that others wrote, each at one commit of its own repository (the folders that are needed), on our
+# mechanisms and solvers
 CHECKERS := ObliviousAI/dp-recorder@85d189ebd7ff81a52984708322ee2c2d8c479db4 \
   eth-sri/Delta-Siege@358377f41932cd94e1050cd9670dd7baf1b7eb89 \
   google/differential-privacy@b5b0286e313b64a692abfc8c528d54ef47d960a0
@@ -124,7 +125,9 @@ outside: .venv-outside/.ready
 	.venv-outside/bin/$(PIP) --no-deps --no-build-isolation -e .
 	for each in $(CHECKERS); do \
 	  name=$${each%@*}; at=.venv-outside/src/$${name#*/}; \
-	  git clone --quiet $(CHECKERS_FROM)/$$name $$at && git -C $$at checkout --quiet $${each#*@} || exit 1; \
+	  git clone --quiet --no-checkout --filter=blob:none $(CHECKERS_FROM)/$$name $$at && \
+	  git -C $$at sparse-checkout set src deltasiege python/dp_auditorium && \
+	  git -C $$at checkout --quiet $${each#*@} || exit 1; \
 	done
 	touch $@
 
