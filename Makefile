@@ -121,7 +121,7 @@ outside: .venv-outside/.ready
 .venv-outside/.ready: requirements-dev.lock pyproject.toml
 	rm -rf .venv-outside
 	$(PYTHON) -m venv .venv-outside
-	.venv-outside/bin/$(PIP) -r requirements-dev.lock absl-py etils optuna
+	.venv-outside/bin/$(PIP) -r requirements-dev.lock absl-py etils graphviz optuna seaborn
 	.venv-outside/bin/$(PIP) --no-deps --no-build-isolation -e .
 	for each in $(CHECKERS); do \
 	  name=$${each%@*}; at=.venv-outside/src/$${name#*/}; \
