@@ -6,9 +6,8 @@ import numpy as np
 import pytest
 import scipy.sparse as sp
 
-import sottovoce as sv
 from support.noise import switch_off_gaussians
-from support.optimum import SCALING, estimator, labels, objective, reference, table
+from support.optimum import estimator, labels, objective, reference, table
 from support.pairs import by_pairs
 from support.solvers import solved
 
@@ -61,32 +60,3 @@ def test_with_the_noise_off_the_private_solvers_reach_it_too(named, loss, sparse
     # subgradients of the hinge do not vanish at the optimum: constant steps stay near it
     near = 2e-2 if loss == "hinge" and solver in ("sgd", "Primal") else 0.0
     assert best * (1 - 1e-6) <= ours <= best * (1 + max(slack, near))
-
-
-def test_units_do_not_matter():
-    """X and data_norm in other units give the same predictions: the penalty is for rows in units of data_norm."""
-    X, score = table(1, 300, 8, density=1.0)
-    y = labels("logistic", score)
-    for epsilon in (1.0, math.inf):
-        one = estimator("logistic", epsilon=epsilon).fit(X, y)
-        other = estimator("logistic", epsilon=epsilon).set_params(data_norm=1024.0).fit(1024.0 * X, y)
-        np.testing.assert_allclose(other.coef_ * 1024.0, one.coef_, rtol=1e-9)
-        np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=1e-9)
-
-
-def test_multiclass_is_one_against_the_rest():
-    rng = np.random.default_rng(3)
-    X = rng.normal(size=(300, 4))
-    X /= np.linalg.norm(X, axis=1, keepdims=True)
-    y = np.array(["a", "b", "c"])[np.argmax(X[:, :3], axis=1)]
-    common = {
-        "epsilon": math.inf, "data_norm": 1.0, "alpha": 1e-3, "intercept_scaling": SCALING, "random_state": 0,
-        "solver": "scd",
-    }  # fmt: skip
-    model = sv.DPLogisticRegression(classes=["a", "b", "c"], **common).fit(X, y)
-    assert model.coef_.shape == (3, 4) and model.intercept_.shape == (3,)
-    for place, name in enumerate("abc"):
-        single = sv.DPLogisticRegression(classes=[0, 1], **common).fit(X, (y == name).astype(int))
-        np.testing.assert_allclose(model.coef_[place], single.coef_[0], rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
-    assert model.score(X, y) > 0.9

@@ -181,32 +181,14 @@ def whole(X, intercept):
     return np.column_stack([X, np.ones(len(X))]) if intercept else X
 
 
-@each_form
-@with_and_without
-@pytest.mark.parametrize(("n", "d"), [(1, 1), (30, 7), (5, 40), (8192, 3), (20_000, 4)])
-def test_columns_are_numpys(n, d, form, intercept):
-    """To double precision, in float32 also; 20,000 rows are three pieces."""
-    X = table(n + d, n, d)
-    columns, D = Columns(FORMS[form](X), intercept=intercept), whole(X, intercept)
-    rng = np.random.default_rng(0)
-    x, v, weights = rng.normal(size=D.shape[1]), rng.normal(size=n), rng.random(n)
-    assert (columns.n_rows, columns.n_features, columns.n_columns) == (n, d, D.shape[1])
-    near = {"rel": 1e-11, "abs": 1e-11}
-    assert columns.times(x) == pytest.approx(D @ x, **near)
-    assert columns.back(v) == pytest.approx(D.T @ v, **near)
-    assert columns.gram(weights) == pytest.approx(D.T @ (weights[:, None] * D), **near)
-    if n <= 30:
-        assert columns.features_gram() == pytest.approx(X @ X.T, **near)
-    for out in (columns.times(x), columns.back(v), columns.gram(weights)):
-        assert out.dtype == np.float64
-
-
 # --- the linear system of a step --------------------------------------------------------------------------------------
 
 
 @each_form
 @with_and_without
-@pytest.mark.parametrize(("n", "d"), [(40, 6), (20, 20), (12, 35)], ids=["long", "square", "wide"])
+@pytest.mark.parametrize(
+    ("n", "d"), [(40, 6), (20, 20), (12, 35), (20_000, 4)], ids=["long", "square", "wide", "pieces"]
+)
 @pytest.mark.parametrize("bent", [1.0, 0.3], ids=["all rows", "few rows"])
 def test_a_step_solves_the_system(n, d, form, intercept, bent):
     """Cholesky for long tables, Woodbury for wide ones and where few rows have a curvature, against a dense solve."""

@@ -140,32 +140,6 @@ def test_lipschitz_and_smoothness_bounds_are_reached(loss):
             assert bends.max() > 1e6
 
 
-def test_values_at_known_points():
-    y, m = np.array([1.0, -1.0, 1.0, -1.0]), np.array([0.0, 0.0, 3.0, 0.5])
-    assert Squared().value(y, m) == pytest.approx([0.5, 0.5, 2.0, 1.125])
-    assert Hinge().value(y, m) == pytest.approx([1.0, 1.0, 0.0, 1.5])
-    assert Hinge().derivative(y, m) == pytest.approx([-1.0, 1.0, 0.0, 1.0])
-    assert Logistic().value(y, m) == pytest.approx(
-        [math.log(2), math.log(2), math.log1p(math.exp(-3)), 0.9740769841801067]
-    )
-    assert SmoothedHinge(0.5).value(y, m) == pytest.approx([0.75, 0.75, 0.0, 1.25])
-    assert SmoothedHinge(2.0).value(y, m) == pytest.approx([0.25, 0.25, 0.0, 0.5625])
-    assert SmoothedHinge(1.0).value(np.ones(3), np.array([1.0, 0.5, 0.0])) == pytest.approx([0.0, 0.125, 0.5])
-
-
-@given(sign=SIGNS, m=st.floats(-30.0, 30.0))
-def test_the_sigmoid_loss_is_a_smooth_count_of_errors(sign, m):
-    """And no convex one: solvers and proofs that need convexity ask for `Loss`."""
-    loss = SigmoidLoss()
-    assert scalar(loss.value(sign, m)) == pytest.approx(1.0 / (1.0 + math.exp(sign * m)), rel=1e-13)
-    assert sign * m * scalar(loss.curvature(sign, m)) >= 0.0  # bent down on the side of errors
-    far = np.array([1e300, 1e300, -1e300, -1e300]), np.array([1.0, -1.0, 1.0, -1.0])
-    assert np.array_equal(loss.value(*far[::-1]), [0.0, 1.0, 1.0, 0.0])
-    assert not loss.derivative(*far[::-1]).any() and not loss.curvature(*far[::-1]).any()
-    assert not isinstance(loss, Loss) and isinstance(loss, tuple)
-    assert (loss.name, loss.is_classification) == ("sigmoid", True)
-
-
 @classifiers
 def test_no_overflow_and_no_nan_at_extremes(loss):
     y = np.array([1.0, -1.0] * 5)

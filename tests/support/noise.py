@@ -67,14 +67,6 @@ def switch_off_gaussians(monkeypatch: pytest.MonkeyPatch) -> None:
     )
 
 
-def scale_gaussians(monkeypatch: pytest.MonkeyPatch, factor: float) -> None:
-    """Scale the noise of every Gaussian release from here on."""
-    original = GridGaussian.release
-    monkeypatch.setattr(
-        GridGaussian, "release", lambda self, ticks, noise: original(self, ticks, Scaled(noise, factor))
-    )
-
-
 class Exact(NamedTuple):
     """A Gaussian release: the value that was about to be noised, and its mechanism."""
 

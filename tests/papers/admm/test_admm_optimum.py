@@ -191,13 +191,3 @@ def test_the_usual_rho_is_the_theorems_where_the_loss_is_not_convex(form, unit):
 
 
 # --- where the intercept is -------------------------------------------------------------------------------------------
-
-
-def test_an_l1_penalty_can_lay_a_column_bare():
-    """Also without noise a party sends D x alone; with one coefficient that is not 0 it is a multiple of its column."""
-    rng = np.random.default_rng(4)
-    blocks = [rng.normal(size=(50, 2)), rng.normal(size=(50, 3))]
-    y = blocks[0][:, 1] + 0.01 * blocks[1][:, 2]
-    sent = blocks[0] @ admm(blocks, Squared(), y, penalty=Penalty(l1=10.0), rho=0.3, max_iter=50).x[0]
-    column = blocks[0][:, 1]
-    assert abs(sent @ column) >= (1.0 - 1e-9) * np.linalg.norm(sent) * np.linalg.norm(column) > 0.0

@@ -3,12 +3,10 @@
 import numpy as np
 import pytest
 from scipy.optimize import lsq_linear
-from sklearn.linear_model import LogisticRegression
 
 from benchmarks.papers.frank_wolfe import theorem_1 as measured
 from benchmarks.papers.frank_wolfe.theorem_1 import hostile
 from sottovoce.exceptions import ParameterError
-from sottovoce.losses import Logistic
 from sottovoce.papers import frank_wolfe as bfw
 from support.pairs import by_pairs
 
@@ -44,21 +42,6 @@ def test_least_squares_over_boxes(sampling, step):
     result = bfw.minimize(bfw.LeastSquares(A, y), BOXES, sampling, step=step, tol=2e-3, max_iter=30_000, random_state=0)
     assert result.converged
     assert -1e-12 <= result.value - best <= result.gap <= 2e-3
-
-
-def test_logistic_regression_inside_l2_balls():
-    rng = np.random.default_rng(2)
-    A = rng.normal(size=(80, 6))
-    y = np.sign(A @ rng.normal(size=6) + rng.logistic(size=80))
-    model = LogisticRegression(C=np.inf, fit_intercept=False, tol=1e-10, max_iter=1000).fit(A, y)
-    domain = bfw.ProductDomain.power(bfw.L2Ball(2, 2.0), 3)
-    assert domain.contains(model.coef_[0])
-    objective = bfw.GeneralizedLinear(A, y, Logistic())
-    result = bfw.minimize(
-        objective, domain, bfw.NiceSampling(3, 2), step="line-search", tol=1e-3, max_iter=20_000, random_state=0
-    )
-    assert result.converged
-    assert -1e-12 <= result.value - objective.at(model.coef_[0]).value() <= result.gap
 
 
 RUNS, STEPS = 20, 150
@@ -102,21 +85,6 @@ def test_theorem_1(name, steps):
     least_gap = 6 * max(h0, c / p) / (p * t + 4) + 4 * h0 / (p * (t + 1) * (p * t + 4))
     assert (np.minimum.accumulate(gaps.mean(axis=0)) <= least_gap).all()
     assert (above <= gaps + 1e-12).all()
-
-
-def test_the_adversary_bites():
-    """A run with the hostile pair ends far above an exact one: the test above is one of inexact runs."""
-    A, y, best = regression()
-    objective, sampling = bfw.LeastSquares(A, y), bfw.NiceSampling(D, 2)
-    C = bfw.expected_curvature(objective, BOXES, sampling)
-
-    def end(error):
-        *_, x = hostile(objective, BOXES, sampling, BOXES.start(), error, C, 400, 0)
-        return objective.at(x).value() - best
-
-    assert end(0.5) > 3 * end(0.0)
-    exact = bfw.minimize(objective, BOXES, sampling, max_iter=400, tol=0.0, gap_every=400, random_state=0).value
-    assert end(0.0) == pytest.approx(exact - best, abs=1e-12)
 
 
 # --- stopping, hostile pairs, bad input -------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from sottovoce.local import Protocol
 from sottovoce.local.candidates import normal_quantile, table, uniforms
 from sottovoce.local.cap import constants, design, planned_edge
 from sottovoce.local.fits.kernels import fill
-from support.simulated_reports import candidates, density, simulate
+from support.simulated_reports import candidates, density
 
 # epsilon, K, m, b, v1, v2: the table of the research
 TABLE = [
@@ -54,17 +54,6 @@ def test_constants_by_simulation(K, m, b):
     grid = np.linspace(-12, 12, 100_001)
     mass = density(grid, epsilon, K, m, b)
     assert mass.sum() * (grid[1] - grid[0]) == pytest.approx(1.0, abs=1e-9)
-
-
-def test_simulated_vectors_have_the_moments():
-    protocol = Protocol(n_features=3, intercept=0.0, completion="slack", epsilon=4.0, K=128, m=5, b=0.0)
-    n = 60_000
-    z = np.tile(protocol.encode([0.3, -0.4, 0.1]), (n, 1))
-    g = simulate(protocol, z, np.random.default_rng(0))
-    A = constants(4.0, 128, 5, 0.0).A
-    assert np.abs(g.mean(axis=0) - A[0] * z[0]).max() < 4.5 * g.std(axis=0).max() / math.sqrt(n)
-    second = g.T @ g / n - np.eye(4)
-    assert np.abs(second - A[1] * np.outer(z[0], z[0])).max() < 4.5 * math.sqrt((g**4).mean(axis=0).max() / n)
 
 
 def test_the_planned_edge_chooses_the_degree():

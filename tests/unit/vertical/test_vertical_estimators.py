@@ -646,19 +646,6 @@ def test_the_label_holder_need_not_be_first():
     assert model.predict([Party(X[:5, 5:], name="party3")]).shape == (5,)
 
 
-def test_ridge_rounds_without_bias_and_keeps_to_its_bounds():
-    """The share of +1 among the answers is that of the mean label; labels beyond the bounds count as the bounds."""
-    group, runs = parties(), 60
-    plan = ridge(epsilon=4.0).plan(group)
-    signs = [plan.released_labels(group, np.full(N, 0.25), Streams()) for _ in range(runs)]
-    p, n = plan.response.flip_probability, runs * N
-    share = 0.5 * (1.0 + (1.0 - 2.0 * p) * 0.25)
-    plus = int(np.sum(np.array(signs) > 0.0))
-    assert abs(plus - n * share) < 6.0 * math.sqrt(n * share * (1 - share))  # fails by chance with probability 2e-9
-    far, bound = (ridge(random_state=2).fit(group, np.full(N, value)) for value in (1e6, 4.0))
-    assert np.array_equal(coefficients(far), coefficients(bound))
-
-
 # ------------------------------------------------------------------ split_columns and align
 
 
