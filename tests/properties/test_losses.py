@@ -233,16 +233,6 @@ def test_nearest_feasible(loss, sign, number, a):
         assert kept == min((unit * end for end in domain(loss)), key=lambda end: abs(end - a))
 
 
-@each_loss
-def test_arrays_come_back_as_arrays(loss):
-    y, m = np.array([1.0, -1.0, 1.0]), np.array([0.3, 0.2, -4.0])
-    for function in (loss.value, loss.derivative, loss.conjugate, loss.nearest_feasible):
-        out = function(y, m)
-        assert out.shape == (3,)
-        assert out.dtype == np.float64
-        assert np.array_equal(out, [scalar(function(one, other)) for one, other in zip(y, m, strict=True)])
-
-
 # --- dual step --------------------------------------------------------------------------------------------------------
 
 CENTRES = st.one_of(st.floats(0.0, 1.0), st.sampled_from([0.0, 1.0, 1e-13, 1.0 - 1e-13]), st.floats(-3.0, 4.0))

@@ -5,6 +5,7 @@ import math
 import numpy as np
 import pytest
 
+from sottovoce.local import Aggregator, Protocol, Randomizer
 from sottovoce.local.fits.held_out import folds_of, held_out, quality, share_variance
 from sottovoce.local.fits.moments import MomentEstimate, Moments
 from sottovoce.local.fits.ridge import Layout, clean_spectrum, mean_only, ridge, ridge_by_folds
@@ -31,6 +32,30 @@ def people(n, d, rng, spread=1.0):
     X /= np.linalg.norm(X, axis=1, keepdims=True)
     s = np.where(rng.random(n) < 1 / (1 + np.exp(-6 * (X[:, 0] - X[:, 1]))), 1.0, -1.0)
     return X * s[:, None]
+
+
+@pytest.mark.parametrize(("K", "m", "b"), [(32, 3, 0.5), (16, 1, 0.0)])
+def test_moments_from_real_reports_are_those_of_the_people(K, m, b):
+    """Bytes from a device, read by the server: every moment within 4 standard errors, their spread about 1."""
+    rng = np.random.default_rng(8)
+    protocol = Protocol(epsilon=4.0, n_features=3, K=K, m=m, b=b)
+    device = Randomizer(protocol)
+    device._random = rng.bytes
+    X, y = rng.uniform(-0.5, 0.6, (4000, 3)), rng.choice([-1, 1], 4000, p=[0.3, 0.7])
+    aggregator = Aggregator(protocol)
+    assert aggregator.add(b"".join(device.report(x, label) for x, label in zip(X, y.tolist(), strict=True))) == 4000
+    Z = protocol.encode_many(X) * y[:, None]
+    estimate = aggregator.moments.estimate(*aggregator.constants.A[:2])
+    upper = np.triu_indices(protocol.d, 1)
+    z = np.concatenate(
+        [
+            (estimate.first - Z.mean(axis=0)) / math.sqrt(estimate.v1 / 4000),
+            (estimate.second - Z.T @ Z / 4000)[upper] / math.sqrt(estimate.v2 / 8000),
+        ]
+    )
+    assert np.abs(z).max() < 4
+    assert 0.4 < np.sqrt(np.mean(z * z)) < 1.7
+    assert np.abs(estimate.first + Z.mean(axis=0)).max() > 8 * math.sqrt(estimate.v1 / 4000)  # so it could fail
 
 
 def test_share_variance_is_that_of_the_reports():

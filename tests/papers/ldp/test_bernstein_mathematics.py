@@ -66,13 +66,6 @@ def test_erratum_the_polynomial_is_evaluated_at_half_of_one_plus_u(degree, liter
     assert np.abs(interpolated(U) - wanted).max() == pytest.approx(chebyshev, rel=0.25)
 
 
-def test_bernstein_reproduces_linear_functions_and_knows_squares():
-    line = bernstein_coefficients(lambda u: 2.0 - 3.0 * u, 5)
-    np.testing.assert_allclose(bernstein_value(line, U), 2.0 - 3.0 * U, atol=1e-14)
-    square = bernstein_coefficients(lambda u: u**2, 5)  # B_p(u^2) = u^2 + (1 - u^2)/p
-    np.testing.assert_allclose(bernstein_value(square, U), U**2 + (1.0 - U**2) / 5.0, atol=1e-14)
-
-
 def test_the_iterated_operator_is_the_one_defined():
     """Order h is I - (I - B)^h, applied to values of the function at the nodes; higher orders come nearer."""
     degree = 6
@@ -159,18 +152,6 @@ def test_lemma_4_8(name):
     assert np.ptp(loss.value(points) - mixture) < 1e-4
 
 
-def test_erratum_one_s_a_report():
-    """One s for all factors converges to f'; one for each factor gives the polynomial of the mean of s, off by .12."""
-    loss = GENERAL_LOSSES["logistic"]
-    wanted = loss.derivative(U)
-    errors = [np.abs(Oracle(degree, 1.0 / degree, loss).derivative(U) - wanted).max() for degree in (20, 50, 100)]
-    assert errors == pytest.approx([0.040, 0.024, 0.017], abs=1e-3)
-    oracle = Oracle(100, 0.01, loss)
-    mean_s = loss.thresholds((np.arange(4000) + 0.5) / 4000).mean()
-    own = bernstein_value(oracle.coefficients, (U - mean_s) / 2.0)
-    assert np.abs(oracle.scale * own + oracle.offset - wanted).max() > 0.1
-
-
 @pytest.mark.parametrize("name", [None, "logistic", "absolute"])
 @pytest.mark.parametrize("degree", [1, 2, 5])
 def test_the_surrogate_is_convex_with_the_stated_smoothness(name, degree):
@@ -230,14 +211,6 @@ def test_the_bound_in_logarithms_is_above_the_exact_moment(name, monkeypatch):
         assert bounds._log10_gradient_std(10, 0.25, noise, 7, None) == pytest.approx(exact)
     monkeypatch.setattr(bounds, "_EXACT_UP_TO", 5)
     assert exact <= bounds._log10_gradient_std(10, 0.25, noise, 7, spread) <= exact + 3.0
-
-
-@pytest.mark.parametrize("degree", [1, 2])
-def test_the_second_moment_is_linear_in_d(degree):
-    """The paper's headline: sigma^2 / d is the same from 5 to 320 features, within .05 %, at a budget that is tight."""
-    noise = CopyNoise.calibrated("tight", 1.0, 1e-6, degree)
-    shares = [Oracle(degree, BETA).gradient_std(noise, d) ** 2 / d for d in (5, 20, 80, 320)]
-    assert max(shares) / min(shares) - 1.0 < 5e-4
 
 
 def test_the_risk_bound_by_its_parts():

@@ -13,7 +13,6 @@ from sottovoce.papers.ldp import BernsteinProtocol, bernstein_reports, fit_repor
 from sottovoce.papers.ldp import report as randomizer
 from sottovoce.privacy.events import GaussianEvent
 from sottovoce.privacy.guarantee import Guarantee
-from support.bernstein import gradients
 
 
 def protocol(**changed):
@@ -238,17 +237,6 @@ def test_the_receipt_says_what_the_noise_gives(noise, degree, epsilon, real):
         assert f"claims epsilon = {epsilon:g}" in said[0]
         assert f"really costs {real:.4f}"[:-1] in said[0]
         assert ("more than claimed" in said[0]) == (real > epsilon)
-
-
-def test_gradients_of_a_residual_by_hand():
-    public = protocol(n_features=2, loss="huber residual")
-    rows = np.array([[[3, 1, -2], [5, 2, 4], [-1, 6, 7]]], dtype=np.int32)
-    w = np.array([0.25, -0.5])
-    c = public.oracle.coefficients
-    assert c == pytest.approx([-1.0, 1.0])
-    v = [0.5 + 0.25 * 4.0 * (w @ x - y) for x, y in ((np.array([5.0, 2.0]), 4), (np.array([-1.0, 6.0]), 7))]
-    wanted = (c[0] * (1.0 - v[0]) + c[1] * v[1]) * np.array([3.0, 1.0]) * 4.0
-    np.testing.assert_allclose(gradients(rows, 4.0, public.oracle, w, np.array([0.5]))[0], wanted)
 
 
 # --- the simulated pass of the benchmark ------------------------------------------------------------------------------

@@ -26,19 +26,6 @@ def test_the_layout():
     assert parse(raw, PROTOCOL) == Report(0x0102030405060708, 5)
 
 
-def test_each_reason():
-    raw = pack(PROTOCOL, 7, 5)
-    assert parse(raw[:-1], PROTOCOL) == Reason.LENGTH
-    assert parse(raw + b"\0", PROTOCOL) == Reason.LENGTH
-    assert parse(b"", PROTOCOL) == Reason.LENGTH
-    assert parse(b"LDP2" + raw[4:], PROTOCOL) == Reason.MAGIC
-    assert parse(raw, OTHER) == Reason.PROTOCOL
-    assert parse(pack(PROTOCOL, 7, 16), PROTOCOL) == Reason.INDEX
-    assert parse(raw, PROTOCOL, token=b"t") == Reason.SEED
-    assert parse(pack(PROTOCOL, 7, 15), PROTOCOL) == Report(7, 15)
-    assert {reason.value for reason in Reason} == {"length", "magic", "protocol", "index", "seed"}
-
-
 def test_seeds_belong_to_the_token_and_the_protocol():
     seeds = {seed_of(p.id, t) for p in (PROTOCOL, OTHER) for t in (b"", b"a", b"b", b"ab")}
     assert len(seeds) == 8
@@ -64,13 +51,6 @@ def test_many_reports_are_read_as_one_by_one():
     assert set(rejected) == {"magic", "protocol", "index"}
     assert 15 in indices and (indices < 16).all()
     assert seeds.dtype == np.uint64
-
-
-def test_the_rest_of_a_cut_stream_is_counted():
-    raw = pack(PROTOCOL, 1, 2)
-    seeds, _, rejected = parse_many(raw + raw[:10], PROTOCOL)
-    assert (seeds.tolist(), rejected) == ([1], {"length": 1})
-    assert parse_many(b"", PROTOCOL)[2] == {}
 
 
 # --- the device -----------------------------------------------------------------------------------------------------

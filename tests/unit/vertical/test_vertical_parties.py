@@ -12,8 +12,7 @@ import scipy.sparse as sp
 from sklearn.utils.validation import check_array
 
 from sottovoce.exceptions import DataError, ParameterError, PartyError
-from sottovoce.privacy.accounting import epsilon_of
-from sottovoce.privacy.events import NonPrivateEvent, NothingReleased
+from sottovoce.privacy.events import NothingReleased
 from sottovoce.vertical import VerticalLogisticRegression
 from sottovoce.vertical.columns import Columns, table_of
 from sottovoce.vertical.coordinator.parties import InProcessParties
@@ -216,13 +215,6 @@ def test_scores_are_numbers_whatever_rows_and_weights_are(kind):
         assert np.abs(told).max() <= 1e140
         exact = min(max(weight + intercept, -1e140), 1e140)
         assert told[1] == exact
-
-
-def test_without_a_budget_it_is_recorded():
-    party = Party(np.ones((3, 2)), name="p")
-    for _ in range(2):
-        assert not isinstance(request(party, ShowColumns()), Refused)
-        assert isinstance(party.spent, NonPrivateEvent) or math.isinf(epsilon_of(party.spent, 1e-6))
 
 
 # --- what a party is made of ------------------------------------------------------------------------------------------
