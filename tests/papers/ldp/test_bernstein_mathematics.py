@@ -152,6 +152,18 @@ def test_lemma_4_8(name):
     assert np.ptp(loss.value(points) - mixture) < 1e-4
 
 
+def test_erratum_one_s_a_report():
+    """One s for all factors converges to f'; one for each factor gives the polynomial of the mean of s, off by .12."""
+    loss = GENERAL_LOSSES["logistic"]
+    wanted = loss.derivative(U)
+    errors = [np.abs(Oracle(degree, 1.0 / degree, loss).derivative(U) - wanted).max() for degree in (20, 50, 100)]
+    assert errors == pytest.approx([0.040, 0.024, 0.017], abs=1e-3)
+    oracle = Oracle(100, 0.01, loss)
+    mean_s = loss.thresholds((np.arange(4000) + 0.5) / 4000).mean()
+    own = bernstein_value(oracle.coefficients, (U - mean_s) / 2.0)
+    assert np.abs(oracle.scale * own + oracle.offset - wanted).max() > 0.1
+
+
 @pytest.mark.parametrize("name", [None, "logistic", "absolute"])
 @pytest.mark.parametrize("degree", [1, 2, 5])
 def test_the_surrogate_is_convex_with_the_stated_smoothness(name, degree):
