@@ -32,6 +32,7 @@ def test_seeds_belong_to_the_token_and_the_protocol():
     raw = Randomizer(PROTOCOL).report([0.1, 0.2], 1, token=b"a")
     assert isinstance(parse(raw, PROTOCOL, token=b"a"), Report)
     assert parse(raw, PROTOCOL, token=b"b") == Reason.SEED
+    assert parse(raw[:-1], PROTOCOL) == parse(raw + b"\0", PROTOCOL) == Reason.LENGTH
 
 
 def test_many_reports_are_read_as_one_by_one():
