@@ -60,3 +60,14 @@ def test_with_the_noise_off_the_private_solvers_reach_it_too(named, loss, sparse
     # subgradients of the hinge do not vanish at the optimum: constant steps stay near it
     near = 2e-2 if loss == "hinge" and solver in ("sgd", "Primal") else 0.0
     assert best * (1 - 1e-6) <= ours <= best * (1 + max(slack, near))
+
+
+def test_units_do_not_matter():
+    """X and data_norm in other units give the same predictions: the penalty is for rows in units of data_norm."""
+    X, score = table(1, 300, 8, density=1.0)
+    y = labels("logistic", score)
+    for epsilon in (1.0, math.inf):
+        one = estimator("logistic", epsilon=epsilon).fit(X, y)
+        other = estimator("logistic", epsilon=epsilon).set_params(data_norm=1024.0).fit(1024.0 * X, y)
+        np.testing.assert_allclose(other.coef_ * 1024.0, one.coef_, rtol=1e-9)
+        np.testing.assert_allclose(other.intercept_, one.intercept_, rtol=1e-9)

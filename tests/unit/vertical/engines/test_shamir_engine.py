@@ -26,10 +26,13 @@ from sottovoce.vertical.engines.shamir import (
     _uniform,
     add,
     combine,
+    from_field,
     matmul,
     mul,
     split,
+    to_field,
     total,
+    weights,
 )  # fmt: skip
 from support.joint import free_addresses, opened
 from support.session_certificates import session_certificates
@@ -374,6 +377,11 @@ def test_no_sum_of_limbs_is_rounded():
     assert (2**21 - 1) ** 2 * 2048 < 2**53
 
 
+def test_signed_numbers_come_back():
+    values = np.array([0, 1, -1, 2**60 - 1, -(2**60) + 1])
+    np.testing.assert_array_equal(from_field(to_field(values)), values)
+
+
 @pytest.mark.parametrize(("threshold", "n_parties"), [(1, 3), (1, 4), (2, 5), (3, 8)])
 def test_any_shares_above_the_threshold_give_the_secret(threshold, n_parties):
     secret = _numbers(np.random.default_rng(1), (4, 5))
@@ -400,3 +408,19 @@ def test_a_draw_that_is_no_number_of_the_field_is_drawn_again(monkeypatch):
     draws.append(np.array([2**61 + 9], dtype=np.uint64))
     monkeypatch.setattr("os.urandom", lambda n_bytes: draws.pop(0).tobytes())
     assert _uniform((3,)).tolist() == [7, 5, 9]
+
+
+def test_shares_are_mpycs():
+    """What MPyC splits is put together here, and the other way round."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("sys.argv", ["mpyc", "--no-log"])
+        finfields = pytest.importorskip("mpyc.finfields")
+        from mpyc import thresha
+    field = finfields.GF(MODULUS)
+    secret = _numbers(np.random.default_rng(2), 50)
+    theirs = thresha.np_random_split(field, _python(secret), 2, 5)
+    np.testing.assert_array_equal(combine([row.astype(np.uint64) for row in theirs[:3]], (1, 2, 3)), secret)
+    ours = split(secret, 2, 5)
+    found = thresha.np_recombine(field, [(place, _python(ours[place - 1])) for place in (2, 4, 5)])
+    np.testing.assert_array_equal(np.array([int(value) % MODULUS for value in found], dtype=np.uint64), secret)
+    assert weights((1, 2, 3)) == thresha._recombination_vector(field, (1, 2, 3), 0)
