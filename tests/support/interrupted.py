@@ -189,14 +189,14 @@ def draws_by_place(monkeypatch):
     monkeypatch.setattr("sottovoce.vertical.estimators.base.Streams", of_labels)
 
 
-def at_line(number, *files):
-    """Return a tracer that counts the lines of the package which are executed, in these files, and kills at one."""
+def at_line(number, *files, error=Killed):
+    """Return a tracer that counts the lines of the package which are executed, in these files, and fails at one."""
     executed, package = [0], str(Path(sottovoce.__file__).parent)  # a checkout, with all packages, may have its name
 
     def line(frame, event, arg):
         executed[0] += event == "line"
         if executed[0] == number:
-            raise Killed
+            raise error
         return line
 
     def calls(frame, event, arg):

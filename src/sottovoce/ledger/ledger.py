@@ -191,6 +191,7 @@ class Ledger:
         plan: Mapping[str, object] | None = None,
         unit: str = ROW_UNIT,
         admits: Callable[[Callable[..., float]], object] | None = None,
+        final: bool = False,
     ) -> Charge:
         """Charge what a run will cost at most, before it looks at the data.
 
@@ -211,6 +212,8 @@ class Ledger:
             Whom the event protects, in the words of its receipt.
         admits : callable or None
             Asked under the writer's lock, with `would_spend` of the data set as it is then; it raises to refuse.
+        final : bool, default False
+            Commit it in the same transaction: nothing will be known of the run that is not known now.
 
         Returns
         -------
@@ -243,7 +246,8 @@ class Ledger:
                 admits(book.account(dataset).spent)
 
         self._asked(check)  # accounting can take a second: once before the writer's lock is held
-        return self._append([("reserve", body)], check)
+        bodies = [("reserve", body), ("commit", _end(body))]
+        return self._append(bodies if truth("final", final) else bodies[:1], check)
 
     def import_receipt(
         self, dataset: str, guarantee: Guarantee, *, same_unit: bool = False, another_run: bool = False
@@ -291,7 +295,6 @@ class Ledger:
         }
         body = _reservation(dataset, guarantee.event, guarantee.delta, made_for, guarantee.seeded, facts)
         body["receipt"] = hashlib.sha256(guarantee.signed_bytes()).hexdigest()  # the same with and without a signature
-        ended = {"dataset": dataset, "charge": body["charge"], "event": body["event"]}
 
         def check(book: Book) -> None:
             known = book.account(dataset).dataset
@@ -307,7 +310,7 @@ class Ledger:
                 book.check_new_receipt(dataset, body["receipt"])
             book.check_fits(dataset, guarantee.event, made_for, guarantee.delta, seeded=guarantee.seeded)
 
-        return self._append([("reserve", body), ("commit", ended)], check)
+        return self._append([("reserve", body), ("commit", _end(body))], check)
 
     def commit(self, charge: Charge, event: Event, *, note: str | None = None) -> Charge:
         """Record the end of a run, with the event that it really had.
@@ -605,6 +608,11 @@ def _reservation(
     }
     canonical_text(body)
     return body
+
+
+def _end(reservation: dict[str, Any]) -> dict[str, Any]:
+    """Return the end of a charge of which no more is to be said."""
+    return {what: reservation[what] for what in ("dataset", "charge", "event")}
 
 
 def _checked_name(dataset: object) -> str:

@@ -1,10 +1,12 @@
 """A party's account on disk: what one process spent, a restart, a copy, a fork and a second process find."""
 
+import itertools
+
 import numpy as np
 import pytest
 
 from sottovoce.exceptions import LedgerError, ParameterError
-from sottovoce.ledger import Ledger
+from sottovoce.ledger import Ledger, store
 from sottovoce.privacy.adjacency import Adjacency
 from sottovoce.privacy.events import GaussianEvent, NonPrivateEvent, NothingReleased, compose
 from sottovoce.privacy.filters import PrivacyFilter, Release, Tally
@@ -52,6 +54,24 @@ def test_a_charge_is_in_the_ledger_before_anything_is_computed(ledger, monkeypat
     assert isinstance(request(party, SEND), Payload)  # it comes again
     assert "its budget is epsilon=1.2 at delta=1e-06, and this would bring" in Line(party).ask(SEND).reason
     assert len(ledger.history("clinic columns")) == 1
+
+
+@pytest.mark.parametrize("failing", [1, 2])
+def test_a_ledger_that_fails_at_any_write_charges_once(ledger, monkeypatch, failing):
+    """Without a journal, too: a charge and its end are one transaction."""
+    party, append, count = clinic(ledger), store._append, itertools.count(1)
+
+    def broken(connection, row):
+        if next(count) == failing:
+            raise LedgerError("No space left on device")
+        append(connection, row)
+
+    monkeypatch.setattr(store, "_append", broken)
+    assert "its ledger cannot be used now" in request(party, SEND).reason
+    assert ledger.history("clinic columns") == []
+    assert isinstance(request(party, SEND), Payload)
+    assert [charge.state for charge in ledger.history("clinic columns")] == ["committed"]
+    assert ledger.verify().ok and party.budget.head == ledger.head()
 
 
 def test_nobody_spends_it_twice(ledger):

@@ -259,13 +259,11 @@ class LedgerBudget(Account):
                 charge = self._book.reserve(
                     self.dataset, event, delta=self._delta, adjacency=Adjacency.REPLACE_ONE, seeded=seeded,
                     plan=self._record(release), admits=lambda spent: self._check_cap(spent, event),
+                    final=release is None,
                 )  # fmt: skip
         except BudgetError:  # somebody else was first
             return self.shortage(event) or f"its budget is {self.limit}, and what others charged leaves too little"
         self.head = charge.hash
-        if release is None:
-            with self._usable():
-                self.head = self._book.commit(charge, event).hash
         return ""
 
     def settle(self, release: str, answer: str) -> None:

@@ -20,7 +20,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
 from threading import Lock
-from typing import Any, ClassVar, Final, NoReturn, Self
+from typing import Any, ClassVar, Final, NoReturn, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -36,7 +36,7 @@ from sottovoce.vertical.engines import ComputeSite
 from sottovoce.vertical.mechanisms import allowed_answers, repertoire, why_unanswered
 from sottovoce.vertical.party.budget import Account, LedgerBudget, MachineError, PartyBudget
 from sottovoce.vertical.party.journal import Journal, Release
-from sottovoce.vertical.protocol import Desk, Part, PartyFacts, Protocol, RefusalError, close, refuse
+from sottovoce.vertical.protocol import Answered, Desk, Part, PartyFacts, Protocol, RefusalError, close, refuse
 from sottovoce.vertical.requests.alignment import announce
 from sottovoce.vertical.requests.identifiers import UsableIdentifiers, usable_identifiers
 from sottovoce.vertical.wire import MOST_REASON, Frame, Message, Refused, decode
@@ -386,10 +386,7 @@ class Party:
             session=frame.session, workers=self._workers,
         )  # fmt: skip
         try:
-            answering.send(desk)
-            raise AssertionError  # it is charged once
-        except StopIteration as done:
-            release = Release(name, done.value.encode(), desk.later)
+            release = Release(name, _reply(answering, desk).encode(), desk.later)
         except (MachineError, StorageError):
             raise
         except (Exception, SystemExit) as error:  # it is told that it failed: nothing is tried again for this charge
@@ -490,9 +487,8 @@ class Party:
 
     @property
     def _facts(self) -> PartyFacts:
-        n_rows, n_features = self._table.shape
         return PartyFacts(
-            n_rows, n_features, self.data_norm, self.data_bound, self.nonnegative,
+            self.n_rows, self.n_features, self.data_norm, self.data_bound, self.nonnegative,
             has_ids=self.ids is not None, least_people=self.least_people, name=self.name, is_helper=self.is_helper,
             joins="secure" in self.answers, computing=self.computing, whole_rows=int(self._whole[0].shape[0]),
             models=self._models, most_models=self.most_models,
@@ -506,6 +502,15 @@ class _Session:
     worker: Any = None  # what a training of several requests has reached
     asked: bytes = b""  # digest of the last request that is answered once
     answered: Release | None = None
+
+
+def _reply(answering: Answered[Message], desk: Desk) -> Message:
+    """Have a request answered that is charged."""
+    try:
+        answering.send(desk)
+    except StopIteration as done:
+        return cast("Message", done.value)
+    raise AssertionError  # it is charged once
 
 
 def _one_per_row(what: str, values: ArrayLike, n_rows: int, name: str) -> NDArray[Any]:
