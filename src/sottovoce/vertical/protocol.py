@@ -126,7 +126,9 @@ class PartyFacts:
             raise RefusalError(f"{type(request).__name__}.{name} has {numbers} numbers for {self.n_rows} rows")
 
     def check_room(self, model: str) -> None:
-        """Refuse one more model of a run than the owner allows."""
+        """Refuse one more model of a run than the owner allows, and a name that is not read as it was written."""
+        if "\0" in model:
+            raise RefusalError(f"the name of a model has a zero in it: {model[:100]!r}")
         if self.most_models is not None and model not in self.models and len(self.models) >= self.most_models:
             raise RefusalError(f"it keeps {self.most_models} models of this run, and no more")
 

@@ -9,6 +9,7 @@ import gc
 import sqlite3
 import stat
 import sys
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -149,14 +150,18 @@ def test_an_answer_whose_charge_is_cancelled_meanwhile_stays(tmp_path, ledger, m
     party._journal.close()
 
 
-def test_a_model_is_kept_again_with_the_answer_behind_which_it_stands(tmp_path, ledger):
-    party = clinic(tmp_path, ledger)
-    answer, before = party.handle(asked(TRAIN)), party.parts["m"]
+@pytest.mark.parametrize("name", ["m", "", "\0m", "m\0", "\0", " \u2028\n", "m.npy", 1000 * "\U0001f600"])
+def test_a_model_is_kept_again_with_the_answer_behind_which_it_stands(tmp_path, ledger, name):
+    party, train = clinic(tmp_path, ledger), replace(TRAIN, model=name)
+    answer, before = party.handle(asked(train)), party.parts.get(name)
     party._journal.close()
     party = clinic(tmp_path, ledger)
-    assert not party.keeps("m")
-    assert party.handle(asked(TRAIN)) == answer
-    after = party.parts["m"]
+    assert not party.keeps(name)
+    assert party.handle(asked(train)) == answer
+    if before is None:
+        assert "has a zero in it" in decode(answer).reason and charges(ledger) == [] == kept(tmp_path)
+        return
+    after = party.parts[name]
     assert (after.coef.tobytes(), after.intercept) == (before.coef.tobytes(), before.intercept)
     assert len(charges(ledger)) == 1
 
