@@ -117,20 +117,21 @@ class OpenedTable:
 
 def open_rows(
     schema: Schema, reading: Reading, path: Path, *, quiet: bool, labelled: bool = True,
-    beside: Collection[str] = (), n_more: int | None = None,
+    beside: Collection[str] = (), n_more: int | None = None, scratch: Path | None = None,
 ) -> OpenedTable:  # fmt: skip
     """Return the table in a file, of which only lines and columns were looked at, and no value.
 
     ``quiet``: False says on stderr what is not used, and how much of the file was read, each time that it is.
     ``labelled``: False where labels, and whose row it is, may be absent; they are not read then.
     ``beside``: further columns that are used.
+    ``scratch``: the folder for what can be read once.
     ``n_more``: how many numbers come of a row; so few are read at a time that all is small. None counts the rows.
     """
     schema.require_target()
     width = (n_more or 0) + (2 * len(schema.feature_columns) if schema.sparse else schema.n_features)
     table = reading.batches(
         path, schema.layout, names=schema.column_names, may_lack=None if labelled else schema.target,
-        most_rows=max(1, min(MOST_ROWS, _NUMBERS // width)),
+        most_rows=max(1, min(MOST_ROWS, _NUMBERS // width)), scratch=scratch,
     )  # fmt: skip
     used = [*(column.name for column in schema.feature_columns), *beside]
     if labelled:

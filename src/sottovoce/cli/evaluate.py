@@ -47,7 +47,7 @@ def evaluate(
         Ledger(str(budget.ledger)).spent(str(budget.dataset))  # is it there? before the table is read
     if schema is None:
         raise without_schema(model)
-    opened = open_rows(schema, reading, table, quiet=False)
+    opened = open_rows(schema, reading, table, quiet=False, scratch=scratch)
     opened.check_room(1, BYTES_A_ROW, budget.n_public, scratch)
     found = evaluate_model(estimator, opened.unread(scratch), **{**given, **facts})  # values are read after the charge
     if out is not None:

@@ -229,7 +229,7 @@ def fit(
     estimator.plan(1, 1)  # refuses wrong numbers before a large table is opened
     if is_charged(training.ledger, training.dataset):
         Ledger(str(training.ledger)).spent(str(training.dataset))  # is it there? before the table is read
-    split, opened = None, open_rows(described, reading, table, quiet=quiet)
+    split, opened = None, open_rows(described, reading, table, quiet=quiet, scratch=scratch)
     if holdout.holdout is not None:
         if holdout.holdout_out is not None:
             opened.refuse_unwritable()  # before the charge

@@ -122,7 +122,9 @@ class Database:
         return _duckdb.connect(str(self.file), read_only=True, config={"python_enable_replacements": False})
 
 
-def database_rows(database: Database, table: str | None, query: str | None, most_rows: int) -> BatchedTable:
+def database_rows(
+    database: Database, table: str | None, query: str | None, most_rows: int, scratch: str | Path | None = None
+) -> BatchedTable:
     """Return the rows of a table or a query, at most so many at a time.
 
     Raises ParameterError without one of them, and TableError if the database cannot be asked, or the rows have no
@@ -157,7 +159,7 @@ def database_rows(database: Database, table: str | None, query: str | None, most
             for batch in reader:
                 yield _without_extensions(pa.Table.from_batches([batch]))
 
-    batches = run if query is None else _Once(run)
+    batches = run if query is None else _Once(run, scratch)
 
     def read(columns: Sequence[str]) -> Iterator[Any]:
         return (batch.select(list(columns)) for batch in batches())
@@ -184,11 +186,12 @@ class _Once:
     as the names of persons are, would belong to others.
     """
 
-    def __init__(self, run: Callable[[], Iterator[Any]]) -> None:
-        self._run, self._file, self._places = run, ScratchFile(), list[tuple[int, int]]()
+    def __init__(self, run: Callable[[], Iterator[Any]], scratch: str | Path | None) -> None:
+        self._run, self._file = run, ScratchFile(scratch)
+        self._places: list[tuple[int, int]] | None = None
 
     def __call__(self) -> Iterator[Any]:
-        if not self._places:
+        if self._places is None:
             places = []
             for batch in self._run():
                 sink = pa.BufferOutputStream()

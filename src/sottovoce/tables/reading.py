@@ -126,10 +126,12 @@ def open_table(
     table: str | None = None,
     query: str | None = None,
     most_rows: int = MOST_ROWS,
+    scratch: str | Path | None = None,
 ) -> BatchedTable:
     """Open a table with named columns, whose rows are then read some at a time; see `read_table`.
 
     ``most_rows``: in a table.
+    ``scratch``: the folder for what can be read once, a query or a large pipe; None: where temporary files are.
 
     Raises TableError if the file is missing, empty, or does not start like a table. Its rows are looked at when they
     are read.
@@ -137,12 +139,12 @@ def open_table(
     if (database := Database.of(path)) is not None:
         if skip_rows or format is not None:
             raise ParameterError("skip_rows and format are for files: a database has neither lines nor a format.")
-        return database_rows(database, table, query, most_rows)
+        return database_rows(database, table, query, most_rows, scratch)
     if table is not None or query is not None:
         raise ParameterError(f"{path}: table and query are for databases (postgresql://..., duckdb:///FILE).")
     path = Path(str(path))
     if file_format(path, chosen=format) == "csv":
-        text = CsvText(path, layout or Layout(), skip_rows=skip_rows, names=names, may_lack=may_lack)
+        text = CsvText(path, layout or Layout(), skip_rows=skip_rows, names=names, may_lack=may_lack, scratch=scratch)
         return text.rows(most_rows)
     if skip_rows:
         raise ParameterError("skip_rows is for text tables: a Parquet file has no lines.")

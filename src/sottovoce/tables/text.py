@@ -7,20 +7,20 @@ behind its first stream, bytes that are no text, comments, cells over several li
 from __future__ import annotations
 
 import codecs
-import mmap
 import re
-import shutil
 import stat
-import tempfile
 from collections.abc import Generator, Iterator, Sequence
 from contextlib import closing, suppress
 from dataclasses import dataclass
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import Any, Final
 
+import numpy as np
+
 from sottovoce._optional import pa
 from sottovoce._validation import in_order, whole_number
+from sottovoce.central.data.scratch import ScratchFile
 from sottovoce.exceptions import TableError
 from sottovoce.tables.addresses import file_here, first_line, unreadable
 from sottovoce.tables.layout import Layout
@@ -63,15 +63,17 @@ class CsvText:
     ``skip_rows``: lines to skip at the start.
     ``names``: of the columns, for a file without a header.
     ``may_lack``: one of them that may be absent.
+    ``scratch``: the folder of that file; None: where temporary files are.
 
     Raises TableError if the start of the file is not that of a table.
     """
 
     def __init__(
-        self, path: Path, layout: Layout, *, skip_rows: int, names: Sequence[str] | None, may_lack: str | None
-    ) -> None:
+        self, path: Path, layout: Layout, *, skip_rows: int, names: Sequence[str] | None, may_lack: str | None,
+        scratch: str | Path | None = None,
+    ) -> None:  # fmt: skip
         self._path, self._file = path, file_here(path)
-        self._piped = _piped(path)
+        self._piped = _piped(path, scratch)
         self._stamp = self._file.stamp() if self._piped is None else ()
         self._delimiter = layout.delimiter or ("\t" if ".tsv" in path.suffixes else ",")
         within = rf'"((?:[^"]++|"")*+)("|$)([^{re.escape(self._delimiter)}]*)'
@@ -272,7 +274,7 @@ class CsvText:
         )
 
 
-def _piped(path: Path) -> Any:
+def _piped(path: Path, scratch: str | Path | None) -> Any:
     """Return the bytes of a pipe; None of a file."""
     try:
         if stat.S_ISREG(mode := path.stat().st_mode) or stat.S_ISDIR(mode):
@@ -280,11 +282,10 @@ def _piped(path: Path) -> Any:
         with path.open("rb") as pipe:
             if len(start := pipe.read(_PIPE_IN_MEMORY + 1)) <= _PIPE_IN_MEMORY:
                 return start
-            with tempfile.TemporaryFile(prefix="sottovoce-") as file:
-                file.write(start)
-                shutil.copyfileobj(pipe, file, BLOCK_BYTES)
-                file.flush()
-                return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+            file = ScratchFile(scratch)
+            for block in chain([start], iter(lambda: pipe.read(BLOCK_BYTES), b"")):
+                file.write(np.frombuffer(block, np.uint8))
+            return file.map()
     except OSError as error:
         raise unreadable(path, error) from None
 

@@ -1,9 +1,12 @@
 """Tables that do not fit into memory: encoded to scratch disk, and the same files come out."""
 
 import json
+import os
 import re
+import threading
 from pathlib import Path
 
+import duckdb
 import numpy as np
 import pandas as pd
 import pytest
@@ -113,6 +116,33 @@ def test_rows_set_aside_and_their_evaluation_are_the_same(folder, tmp_path, requ
     written = request.getfixturevalue("no_memory")
     assert files("spilled") == whole
     assert written
+
+
+@pytest.mark.parametrize("kind", ["query", "pipe"])
+def test_rows_that_can_be_read_once_lie_where_scratch_says(folder, tmp_path, monkeypatch, kind):
+    """In clear: a folder on a disk that is encrypted must not be passed over for that of temporary files."""
+    options = of(folder, ["--model", "logistic", "--schema", "rich.toml"])
+    model, _ = fitted(folder, tmp_path / "m.json", "t.csv", *options)
+    monkeypatch.setattr("sottovoce.tables.text._PIPE_IN_MEMORY", 10)
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path / "there is none"))
+    with duckdb.connect(str(tmp_path / "t.duckdb")) as database:
+        database.execute(f"CREATE TABLE t AS SELECT row_number() OVER () AS row, * FROM '{folder / 't.parquet'}'")
+
+    def again(*command):
+        if kind == "query":
+            given = [f"duckdb:///{tmp_path / 't.duckdb'}", "--query", "SELECT * EXCLUDE row FROM t ORDER BY row"]
+        else:
+            given, text = [tmp_path / "pipe.csv"], (folder / "t.csv").read_bytes()
+            given[0].unlink(missing_ok=True)
+            os.mkfifo(given[0])
+            threading.Thread(target=lambda: given[0].write_bytes(text), daemon=True).start()
+        command += (*given, "--epsilon", 2, "--random-state", 1, "--scratch", tmp_path)
+        done = run(*command)
+        assert done.exit_code == 0, done.output
+
+    again("fit", "--delta", 1e-6, *options, "--out", tmp_path / "again.json")
+    assert json.loads((tmp_path / "again.json").read_text())["parameters"] == model["parameters"]
+    again("evaluate", tmp_path / "m.json")
 
 
 def test_a_disk_without_room_is_refused_before_the_charge(folder, tmp_path, no_memory, monkeypatch):

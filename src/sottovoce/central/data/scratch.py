@@ -6,6 +6,7 @@ written there is the data in clear: a disk that is private, or encrypted, is the
 
 import errno
 import math
+import mmap
 import os
 import shutil
 import tempfile
@@ -101,6 +102,10 @@ class ScratchFile:
                 raise self._full(error) from None
             for start in range(0, n_bytes, _ZEROS):
                 self.write(np.zeros(min(_ZEROS, n_bytes - start), np.uint8))
+
+    def map(self) -> mmap.mmap:
+        """Return its bytes, to be read without a copy; the map lives on when the file is closed."""
+        return mmap.mmap(self._file.fileno(), 0, access=mmap.ACCESS_READ)
 
     def close(self) -> None:
         self._close()
