@@ -17,6 +17,7 @@ import subprocess
 import sys
 from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -351,14 +352,24 @@ def foreign_runs(estimator: str, parameters: Mapping[str, Any], python: str, n_j
         job = {"estimator": estimator, "parameters": parameters, "tables": tables, "runs": runs, "first": first_seed}
         command = [python, str(worker.__file__)]
         try:
-            done = subprocess.run(command, input=json.dumps(job), capture_output=True, text=True, check=False)
+            done = subprocess.run(
+                command, input=json.dumps(job), capture_output=True, text=True, errors="replace", check=False
+            )
         except OSError as error:
             raise AuditError(f"cannot start the interpreter {python!r}: {error.strerror}.") from None
         if done.returncode != 0:
             last = "\n".join(done.stderr.strip().splitlines()[-_LAST_LINES:])
             raise AuditError(f"{estimator} failed under {python} on the pair {pair.name!r}:\n{last}")
         told = done.stdout.rpartition("\n[[[")[2].partition("\n")[0]  # whatever else was printed
-        return np.array(json.loads(f"[[[{told}"))
+        outputs: Array = np.empty(0)
+        with suppress(ValueError):
+            outputs = np.array(json.loads(f"[[[{told}"), np.float64)
+        if outputs.shape[:2] != (2, runs) or outputs.ndim != 3:
+            raise AuditError(
+                f"{estimator} ended under {python} on the pair {pair.name!r} without its outputs: it must not end its "
+                "process, nor print lines of numbers when it ends."
+            )
+        return outputs
 
     def run(pair: Pair, n_runs: int, first_seed: int) -> Array:
         sizes = [len(part) for part in np.array_split(np.arange(n_runs), min(n_jobs, n_runs))]

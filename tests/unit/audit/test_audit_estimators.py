@@ -110,12 +110,13 @@ def test_seeds_of_estimators_within_others_are_changed_in_every_run():
 
 def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
     (tmp_path / "somebody.py").write_text(
-        "import numpy as np\n"
+        "import os, numpy as np\n"
         "class Model:\n"
         "    def __init__(self, scale): self.scale = scale\n"
         "    def get_params(self, deep=True): return {'scale': self.scale}\n"
         "    def fit(self, X, y):\n"
         "        print('[[[ it', end='')\n"
+        "        if self.scale == np.inf: os.write(1, bytes([255])); os._exit(0)\n"
         "        self.coef_ = np.where(y == 'yes', 1.0, -1.0) @ X + np.random.default_rng().laplace(0, self.scale, 1)\n"
         "        return self\n"
     )
@@ -126,6 +127,8 @@ def test_an_estimator_of_another_interpreter(tmp_path, monkeypatch):
     assert not audit_estimator("somebody.Model", pairs, parameters={"scale": 4.0}, **options).violated
     with pytest.raises(AuditError, match=r"somebody\.Model failed under .*(?s:.*)unexpected keyword argument 'size'"):
         audit_estimator("somebody.Model", pairs, parameters={"size": 4.0}, **options)
+    with pytest.raises(AuditError, match=r"somebody\.Model ended under .* without its outputs: it must not end its"):
+        audit_estimator("somebody.Model", pairs, parameters={"scale": math.inf}, **options)
     with pytest.raises(AuditError, match="cannot start the interpreter 'no-such-python'"):
         audit_estimator("somebody.Model", pairs, **{**options, "python": "no-such-python"})
 
