@@ -101,8 +101,8 @@ class GridGaussian:
         return drawn.astype(np.int64)
 
 
-# fits that ask alike share their mechanisms, which are values, with their events
-shared: Final = lru_cache(maxsize=256)
+# fits that ask alike share their mechanisms, which are values, with their events; a 2 is not a 2.0, which receipts say
+shared: Final = lru_cache(maxsize=256, typed=True)
 
 
 @shared
