@@ -64,7 +64,7 @@ TRAINING = [
     Poll(),
     Poll("m"),
     PublishedBallStart("squared", LABELS, 1.0, 1.0, 9.0, 1, 2, 0, 4, 0),
-    PublishedBallStep(np.zeros(4)),
+    PublishedBallStep(0, np.zeros(4)),
     Score("m"),
 ]
 SCORING = [

@@ -142,7 +142,6 @@ CASES = (
           classes=[-1.0, 0.0, 1.0]),
     _case("gd", sv.DPLogisticRegression, "gd"),
     _case("momentum", sv.DPLogisticRegression, "momentum", reached=0.7),
-    _case("momentum, ridge", sv.DPRidge, "momentum"),
     _case("one-step", sv.DPLogisticRegression, "one-step", {"n_passes": 5}),
     _case("refinement", sv.DPRidge, "refinement", {"n_passes": 8}),
     _case("newton, logistic", sv.DPLogisticRegression, "newton", {"n_passes": 5}),
@@ -155,6 +154,7 @@ CASES = (
     _case("constant", sv.DPRidge, "constant", fit_intercept=True, reached=-1.0),  # a label is replaced by an equal one
     _case("scd, one against the rest", sv.DPLogisticRegression, "scd", {"n_passes": 8}, classes=[-1.0, 0.0, 1.0]),
     _case("newton, one against the rest", sv.DPLinearSVC, "newton", {"n_passes": 5}, classes=[-1.0, 0.0, 1.0]),
+    _case("momentum, ridge", sv.DPRidge, "momentum"),
 )  # fmt: skip
 
 

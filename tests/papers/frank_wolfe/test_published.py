@@ -197,7 +197,7 @@ def test_noise_of_a_choice_and_of_a_column():
     party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0, protocols=[PROTOCOL]).seed(0)
     scale, draws = 1.4, 3000
     assert isinstance(ask(party, start(selection=scale, column_noise=0.3)), Done)
-    replies = [ask(party, PublishedBallStep(np.zeros(4))) for _ in range(draws)]
+    replies = [ask(party, PublishedBallStep(k, np.zeros(4))) for k in range(draws)]
     assert all(isinstance(reply, Payload) for reply in replies)
     z = 1.0 / scale  # the difference of the two means, 2 / n, over the scale
     chance = 1.0 - 0.5 * math.exp(-z) * (1.0 + 0.5 * z)
@@ -214,7 +214,7 @@ def test_noise_of_a_choice_and_of_a_column():
 def test_a_party_refuses_what_was_not_charged():
     party = Party(np.array([[1.0], [0.0]]), name="a", data_bound=1.0, protocols=[PROTOCOL]).seed(0)
     for message, why in [
-        (PublishedBallStep(np.zeros(4)), "without its start"),
+        (PublishedBallStep(0, np.zeros(4)), "without its start"),
         (start(selection=0.0), "selection must be positive"),
         (start(column_noise=0.0), "column_noise must be positive"),
         (start(labels=[1.0]), "labels has 1 numbers for 2 rows"),
@@ -224,11 +224,13 @@ def test_a_party_refuses_what_was_not_charged():
         assert isinstance(reply, Refused)
         assert why in reply.reason
     ask(party, start(n_steps=1, sampled=2))
-    assert "2 of 1 columns cannot be drawn" in ask(party, PublishedBallStep(np.zeros(4))).reason
+    assert "2 of 1 columns cannot be drawn" in ask(party, PublishedBallStep(0, np.zeros(4))).reason
     ask(party, start(n_steps=1))
-    assert "1 numbers where 4 are due" in ask(party, PublishedBallStep([0.0])).reason
-    assert isinstance(ask(party, PublishedBallStep(np.zeros(4))), Payload)
-    assert "all steps that were charged" in ask(party, PublishedBallStep(np.zeros(4))).reason
+    assert "1 numbers where 4 are due" in ask(party, PublishedBallStep(0, [0.0])).reason
+    assert "step 0 is due, not 1" in ask(party, PublishedBallStep(1, np.zeros(4))).reason
+    first = ask(party, PublishedBallStep(0, np.zeros(4)))
+    assert ask(party, PublishedBallStep(0, np.zeros(4))).octets == first.octets  # it is not drawn again
+    assert "all steps that were charged" in ask(party, PublishedBallStep(1, np.zeros(4))).reason
 
 
 class Lying(InProcessParties):

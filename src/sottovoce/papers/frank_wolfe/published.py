@@ -102,6 +102,8 @@ class PublishedBallWorker:
         """Return why a step goes beyond what was charged, or makes no sense; empty if it does not."""
         if self._steps >= self._start.n_steps:
             return "all steps that were charged have been taken"
+        if request.step != self._steps:
+            return f"step {self._steps} is due, not {request.step}"
         if not 1 <= self._start.sampled <= self._n_columns:
             return f"{self._start.sampled} of {self._n_columns} columns cannot be drawn"
         if len(request.predicted) != self._release.size:
@@ -157,12 +159,13 @@ class PublishedBallStart(Request, code=72, opens=True):
 
 
 class PublishedBallStep(Request, code=73, once=True):
-    """What the released columns predict, one number a row of the sketch; take one step.
+    """What the released columns predict, one number a row of the sketch; take the step of this number, from 0 on.
 
     The answer is twice the column, plus 1 for a step down, pure epsilon and noise multiplier; and the noisy column in
     whole ticks.
     """
 
+    step: Count
     predicted: Vector
 
     def answer(self, facts: PartyFacts, worker: Any) -> Answered[Payload]:
@@ -282,7 +285,7 @@ class PublishedBallPlan(PrivateBallPlan):
         predicted = np.zeros(self.column.size)
         for step in range(self.n_steps):
             size = 2.0 / (p_min * step + 2.0)
-            replies = parties.exchange(dict.fromkeys(names, PublishedBallStep(predicted)), Payload)
+            replies = parties.exchange(dict.fromkeys(names, PublishedBallStep(step, predicted)), Payload)
             predicted = (1.0 - size) * predicted
             for name, reply in replies.items():
                 column, sign, shared = self._checked(name, reply)
