@@ -70,8 +70,7 @@ def _ticks(scale: float, clip: float, n_people: int) -> float:
 
 def _steps_event(choice_epsilon: float, column_noise: float, n_steps: int) -> Event:
     """Return what so many steps of one party really cost: a choice and a shared column each."""
-    choices, columns = PureEvent(choice_epsilon), GaussianEvent(column_noise)
-    return compose(RepeatedEvent(choices, n_steps), RepeatedEvent(columns, n_steps))
+    return compose(*(RepeatedEvent(one, n_steps) for one in (PureEvent(choice_epsilon), GaussianEvent(column_noise))))
 
 
 # --- a party's side ---------------------------------------------------------------------------------------------------
@@ -81,7 +80,6 @@ class _GivenScores(DenseScores):
     """Scores at predictions that come from outside."""
 
     def at(self, predicted: Vector) -> NDArray[np.int64]:
-        """Return the sum of slopes of every column, in ticks."""
         self._margins[:] = predicted
         return self.sums()
 
@@ -272,8 +270,7 @@ class PublishedBallPlan(PrivateBallPlan):
         names = self.facts.names
         warnings.warn(
             f"PublishedBallPlan reproduces the paper: its claim of epsilon={self.epsilon:g} does not hold, the receipt "
-            f"states epsilon={self.promised_epsilon:.4g}. Use VerticalLasso for a model that keeps its "
-            "budget.",
+            f"states epsilon={self.promised_epsilon:.4g}. Use VerticalLasso, which keeps its budget.",
             PrivacyWarning,
             stacklevel=3,
         )
